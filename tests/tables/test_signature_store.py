@@ -132,7 +132,7 @@ def made_of(cells: SignatureCells) -> BatchUnits:
     every = np.ones((1, len(parts)), dtype=np.bool_)
     return BatchUnits(
         batches=BatchTables(membership=membership, cells=cells),
-        lowering=UnitLowering(order=tuple(range(len(parts))), counted=every, constant=False),
+        lowering=UnitLowering(order=tuple(range(len(parts))), counted=every, shared=None),
     )
 
 

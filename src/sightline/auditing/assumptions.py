@@ -427,7 +427,14 @@ def _values(plan: Plan) -> str:
     if plan.belief == LEVEL:
         return (
             "its rows share a level; how each differs from it is known to the attacker. That is the worse of "
-            "two beliefs, each for everybody: the other is that the rows have nothing in common"
+            f"{len(plan.data.beliefs)} beliefs, each for everybody: another is that the rows have nothing in "
+            "common"
+        )
+    if block := plan.belief.block:
+        return (
+            f"its rows with the same {block} share a level; how each differs from it is known to the "
+            f"attacker. That is the worst of {len(plan.data.beliefs)} beliefs, each for everybody: others "
+            "are that all rows share one level, or that they have nothing in common"
         )
     category = ", category by category" if plan.data.secret_kind is SecretKind.CATEGORY else ""
     return (

@@ -56,7 +56,7 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys = NO_KEYS) -> Ex
     columns = found.most_exposed(np.flatnonzero(found.listed), max(0, top - len(exposed)))
     exposed += describe(findings, found, columns, keys)
     in_all += int(np.count_nonzero(found.listed)) + found.others.signatures_below
-    if found.linear.rows_of_unit.max(initial=1) > 1:
+    if findings.belief.by_row and found.linear.rows_of_unit.max(initial=1) > 1:
         rows = findings.rows_apart
         groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(findings, rows) > 1))
         some = rows.most_exposed(groups, max(0, top - len(exposed)))
@@ -82,7 +82,7 @@ def _about_question(worst: Findings, top: int, keys: Keys) -> tuple[Exposed, ...
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
     """What is seen of the rows with some signatures of the membership, each by itself."""
-    if not findings.linear or (findings.membership.by_person and findings.one_value):
+    if not findings.linear or (findings.membership.by_person and not findings.belief.by_row):
         return ()
     found = findings.rows_apart if findings.membership.by_person else findings.linear
     unit, k = found.linear.unit_of_record[list(signatures)], found.linear.columns_of_unit
@@ -99,7 +99,7 @@ def about_person(findings: Findings, kind: int) -> tuple[Exposed, ...]:
     columns = unit * found.linear.columns_of_unit + np.arange(found.linear.columns_of_unit)
     if found.linear.rows_of_unit[unit] > 1:
         columns = columns[[np.argmin(found.lower[columns])]]
-    elif not findings.one_value:  # the row by itself says it
+    elif findings.belief.by_row:  # the row by itself says it
         return ()
     return describe(findings, found, columns)
 
@@ -118,7 +118,7 @@ def describe(
     """The entries of some columns; that of a person with one row is that of the row."""
     linear, k = found.linear, found.linear.columns_of_unit
     single = linear.rows_of_unit[columns // k] == 1
-    if linear.by_kind and not findings.one_value and single.any():
+    if linear.by_kind and findings.belief.by_row and single.any():
         row = findings.row_units[linear.units.starts[columns[single] // k] // k]
         rows = iter(describe(findings, findings.rows_apart, row * k + columns[single] % k, keys))
         persons = iter(describe(findings, found, columns[~single], keys))
@@ -170,12 +170,15 @@ def _entry(
         shortest = writer.shortest(column, rows) if recipe else None
         rmse, width, name = rmse * rows, width * rows, "total" if rows > 1 and recipe else None
     else:
+        rows = linear.rows_in_total(column)
         first = int(linear.first_signatures(np.array([column]))[0])
         times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
         if found.visible[column]:
             feature = _least_weights(found.exposure.feature(unit, category), linear.columns_of_unit)
             scale, name = 1 / _largest_weight(feature), feature_name(feature, times)
             recipe = writer.written(column, writer.weights(column) * scale, feature * scale)
+            if findings.belief.block and name == "total":  # of levels, not of rows
+                name = "combination"
             rmse = float(found.exposure.rmse[unit, 0]) * abs(scale)
             width = float(np.abs(feature * scale) @ times) * linear.prior.range
     seen: dict[str, Any] = {"identifiable": False, "rmse": None, "rmse_percent_of_range": None}
@@ -204,12 +207,12 @@ def _entry(
 
 
 def _knows_changes(findings: Findings, found: LinearFindings, column: int, writer: RecipeWriter) -> bool:
-    """Whether the recipe for a level that is shown counts rows of others against each other.
+    """Whether the recipe for levels that are shown counts rows of others against each other.
 
     Then it needs an attacker who knows how these differ: how everyone else changed in between.
     """
     rows = findings.row_by_row.linear.linear
-    if found.linear.prior.level is None or rows.lowering.constant or findings.streamed:
+    if findings.belief.by_row or rows.lowering.constant or findings.streamed:
         return False
     weights = np.zeros(found.linear.row_count)
     weights[list(writer.shortest_rows(column))] = (1.0, -1.0)[: len(writer.shortest_rows(column))]
@@ -281,10 +284,10 @@ def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int,
 def named_features(findings: Findings, found: LinearFindings, column: int) -> tuple[NamedFeature, ...]:
     """The features of a record with several rows that have names, the one of which least is left first.
 
-    None where the secret is a category: its features are counts of each.
+    None where the secret is a category: its features are counts of each; nor where rows share levels.
     """
     linear = found.linear
-    if linear.columns_of_unit > 1 or linear.rows_of_unit[column] == 1:
+    if not findings.belief.by_row or linear.columns_of_unit > 1 or linear.rows_of_unit[column] == 1:
         return ()
     rows = PersonRows.of(found.exposure, column)
 

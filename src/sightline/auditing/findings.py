@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
-from sightline.auditing.beliefs import BELIEFS, Belief
+from sightline.auditing.beliefs import Belief
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
@@ -152,7 +152,7 @@ class Findings:
     @property
     def row_by_row(self) -> Findings:
         """The findings in which a record has a column for each row, if there are such; else these."""
-        return next((one for one in self.every_belief if not one.one_value), self)
+        return next((one for one in self.every_belief if one.belief.by_row), self)
 
     @cached_property
     def rows_apart(self) -> LinearFindings:
@@ -260,6 +260,8 @@ class Findings:
         if self.one_value:  # to know one row is to know the value
             table = self.membership.persons
             return int(table.persons[~np.logical_or.reduceat(table.known, table.starts[:-1])].sum())
+        if self.belief.block and self.linear:  # to know one row of a block is to know the block
+            return int(self.linear.people.sum())
         return int(self.membership.unknown_people.sum())
 
     @property
@@ -329,7 +331,7 @@ def worst_linear(plan: Plan, membership: Membership, pricing: Pricing) -> Linear
 
 def plans_by_belief(plan: Plan, membership: Membership) -> tuple[Plan, ...]:
     """The plan under each belief that it leaves open; of records with one row all beliefs are the same."""
-    beliefs = BELIEFS[plan.data.values]
+    beliefs = plan.data.beliefs
     return tuple(plan.believing(one) for one in (beliefs if membership.by_person else beliefs[:1]))
 
 

@@ -20,7 +20,15 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.auditing.table_units import person_kinds, publishable_key, signature_columns, units_of_table
+from sightline.auditing.table_units import (
+    EVERYTHING,
+    ROWS,
+    Shared,
+    person_kinds,
+    publishable_key,
+    signature_columns,
+    units_of_table,
+)
 from sightline.bounds.by_pairs import WholePrior
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
 from sightline.units.design import Design, RowNoise, UnitPrior
@@ -72,7 +80,7 @@ class Lowered:
             offsets=none,
             categories=(),
             asked=np.ones(1, dtype=np.bool_),
-            lowering=UnitLowering(order=(), counted=one, constant=False),
+            lowering=UnitLowering(order=(), counted=one, shared=ROWS),
         )
 
     @property
@@ -152,10 +160,11 @@ class Lowered:
     def rows_in_total(self, column: int) -> int:
         """How many unknown rows a record of a column's unit has, whether they are columns or one column."""
         own, people = int(self.rows_of_unit[column // self.columns_of_unit]), self.membership.persons
-        if not self.by_kind or not self.lowering.constant:
+        if not self.by_kind or self.lowering.shared is ROWS:
             return own
         kind = self.records_of(column)[0]
-        return int(people.rows[people.starts[kind] : people.starts[kind + 1]].sum())
+        entries = slice(people.starts[kind], people.starts[kind + 1])
+        return int(people.rows[entries].sum(where=self.lowering.constant | ~people.known[entries]))
 
     def records_of(self, column: int) -> IndexArray:
         """The membership's signatures, or kinds of persons, that a column stands for."""
@@ -220,7 +229,7 @@ class Lowered:
         column = signature_columns(self.membership, order).column
         first = np.zeros(int(column.max(initial=-1)) + 1, dtype=np.intp)
         first[column[::-1]] = np.arange(column.size)[::-1]
-        return np.asarray(first[person_kinds(self.membership, order, constant=False).columns])
+        return np.asarray(first[person_kinds(self.membership, order, shared=ROWS).columns])
 
 
 @frozen
@@ -229,11 +238,16 @@ class UnitLowering:
 
     order: tuple[int, ...]  # the partitions that are linear in the secret
     counted: BoolArray  # columns of a row × these partitions: which of them each counts
-    constant: bool  # whether a person is one column, the sum of its rows' columns
+    shared: Shared  # which rows of a person are one column, the sum of theirs
+
+    @property
+    def constant(self) -> bool:
+        """Whether a person is one column."""
+        return self.shared == EVERYTHING
 
     def units(self, membership: Membership) -> tuple[Units, IndexArray]:
         """The units; and for every signature, or kind of person, its unit, -1 if it is known."""
-        return units_of_table(membership, self.order, self.counted, constant=self.constant)
+        return units_of_table(membership, self.order, self.counted, shared=self.shared)
 
 
 def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
@@ -255,8 +269,10 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
         1.0,
     )
     factors = size * units_of_weights * np.where(flipped, -1.0, 1.0)
-    lowering = UnitLowering(order=tuple(order), counted=counted.columns, constant=plan.belief.one_column)
-    key = ("units", *order, counted.columns.tobytes(), lowering.constant)
+    belief = plan.belief
+    shared = ROWS if belief.by_row else belief.block  # no block: all rows
+    lowering = UnitLowering(order=tuple(order), counted=counted.columns, shared=shared)
+    key = ("units", *order, counted.columns.tobytes(), shared)
     made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
     units, place, made = membership.made_once(key, lambda: (*lowering.units(membership), made))
     return Lowered(

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from sightline.auditing.beliefs import BELIEFS, Belief
+from sightline.auditing.beliefs import Belief, beliefs_of
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
@@ -109,6 +109,13 @@ class Data(Section):
         "and the worse counts.",
     )
     level: Level = UNSTATED
+    blocks: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(),
+        json_schema_extra=without_default,
+        description="Columns of the table, such as a day or a month: rows of a record with the same value of "
+        "one of them may share a level of their own. Each is one more belief that is audited, and the worst "
+        "counts.",
+    )
 
     @property
     def secret_kind(self) -> SecretKind:
@@ -158,12 +165,29 @@ class Data(Section):
             "level = [low, high] within the bounds of a number, for records with several rows of any values",
             got=f"[{low:g}, {high:g}]",
         )
+        names = [name.casefold() for name in self.blocks]
+        require_plan(
+            not names or (self.several_beliefs and len(set(names)) == len(names)),
+            "blocks = [columns], each once, for records with several rows of any values",
+            got="a column twice" if self.several_beliefs else "other records",
+        )
+        require_plan(
+            not set(names) & {self.record.casefold(), self.secret.casefold()},
+            "blocks of public columns",
+            got="the record or the secret",
+            fix="that all rows of a record share a level is audited in any case",
+        )
         return self
 
     @property
     def several_beliefs(self) -> bool:
         """Whether rows of a record may, or may not, have something in common."""
-        return len(BELIEFS[self.values]) > 1 and self.max_rows_per_record > 1
+        return self.values == "any" and self.max_rows_per_record > 1
+
+    @property
+    def beliefs(self) -> tuple[Belief, ...]:
+        """What the rows of a record may have in common: each belief that the plan leaves open."""
+        return beliefs_of(self.values, self.blocks)
 
 
 class Release(Section):
@@ -346,7 +370,7 @@ class Plan(Section):
         """The belief that the plan is audited under."""
         if self._belief is not None:
             return self._belief
-        beliefs = BELIEFS[self.data.values]
+        beliefs = self.data.beliefs
         assert len(beliefs) == 1 or self.data.max_rows_per_record == 1, "a plan under one belief"
         return beliefs[0]
 

@@ -171,14 +171,15 @@ class QuestionReport(ResultPart):
 
 
 class BeliefReport(ResultPart):
-    """What is seen if an attacker takes the rows of a record to be apart, or to share a level."""
+    """What is seen if an attacker takes the rows of a record to be apart, or to share levels."""
 
-    name: Literal["apart", "level"]
+    name: Literal["apart", "level", "block"]
     holds: bool | None  # whether nobody may keep less than the limit; none without one
     below_limit: int
     least_remaining_uncertainty: Uncertainty | None
     total: TotalView | None = None  # of the record that keeps least, where rows share a level
     level: Annotated[tuple[float, float] | None, Many] = None  # where the level may lie
+    block: str | None = None  # the column whose values say which rows share a level
 
 
 class AllSecrets(ResultPart):

@@ -298,6 +298,7 @@ def subject_of(plan: Plan) -> Subject:
         known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within or math.inf,
         most_rows=data.max_rows_per_record or math.inf,
+        blocks=data.blocks,
     )
 
 

@@ -1,6 +1,7 @@
 r"""The rows of a table as units: who is in which numbers, and how many of them are alike.
 
-A record is a column, a person one for each kind of their rows, or one with weights if they hold one value.
+A record is a column, a person one for each kind of their rows, or one with weights for all rows that share a
+level.
 
 Which columns of a GROUP BY are keys of persons; a publishable result withholds their values.
 """
@@ -59,10 +60,18 @@ def _signature_columns(membership: Membership, order: list[int]) -> SignatureCol
     return SignatureColumns(cells=cells[first], weights=weights[: first.size], factors=factors, column=column)
 
 
+ROWS = None  # each row of a person by itself
+EVERYTHING = ""  # all rows of a person share a level; else the name of a column: those of each value do
+Shared = str | None
+
+
 def units_of_table(
-    membership: Membership, order: Sequence[int], counted: BoolArray, *, constant: bool
+    membership: Membership, order: Sequence[int], counted: BoolArray, *, shared: Shared
 ) -> tuple[Units, IndexArray]:
-    """The units over some partitions; and for every signature, or kind of person, its unit, -1 if known."""
+    """The units over some partitions; and for every signature, or kind of person, its unit, -1 if known.
+
+    ``shared`` says which rows of a person share a level: they are one column, the sum of theirs.
+    """
     signatures, widths = signature_columns(membership, order), np.diff(membership.starts)[list(order)]
     column, distinct = signatures.column, len(signatures.cells)
     if not membership.by_person:
@@ -74,13 +83,13 @@ def units_of_table(
         rows, weights = _rows_of(signatures, chosen, counted, widths)
         ones, starts = np.ones(kept.size, dtype=np.intp), np.arange(kept.size + 1)
         return _in_memory(rows, weights, widths, len(counted), starts, ones, number[kept], True), unit[column]
-    kinds = person_kinds(membership, order, constant=constant)
+    kinds = person_kinds(membership, order, shared=shared)
     rows, weights = _rows_of(signatures, kinds.columns, counted, widths)
     units = _in_memory(rows, weights, widths, len(counted), kinds.starts, kinds.times, kinds.people, False)
-    if counted.any(axis=0).all():  # then different columns are in different rows
+    if shared is ROWS and counted.any(axis=0).all():  # then different columns are in different rows
         units.__dict__["groups"] = kinds.columns
         units.__dict__["group_rows"] = np.bincount(column, membership.counts - membership.known, distinct)
-    return _summed(units, kinds.place) if constant else (units, kinds.place)
+    return (units, kinds.place) if shared is ROWS else _summed(units, kinds)
 
 
 def _rows_of(
@@ -128,62 +137,81 @@ class PersonKinds:
 
     starts: IndexArray
     columns: IndexArray
+    blocks: IndexArray  # of every entry: those of a kind with the same number share a level
     times: IndexArray
     people: IndexArray
     place: IndexArray  # of every kind of the table; -1 if all its rows are known
 
 
-def person_kinds(membership: Membership, order: Sequence[int], *, constant: bool) -> PersonKinds:
+def person_kinds(membership: Membership, order: Sequence[int], *, shared: Shared) -> PersonKinds:
     """The kinds of a table's persons over some partitions, which may be fewer than those of the table."""
     table, column = membership.persons, signature_columns(membership, order).column
+    blocks = membership.blocks[shared] if shared else np.zeros(column.size, dtype=np.int64)
     return membership.made_once(
-        ("kinds", constant, *order), lambda: _person_kinds(table, column, constant=constant)
+        ("kinds", shared, *order), lambda: _person_kinds(table, column, blocks, by_row=shared is ROWS)
     )
 
 
-def _person_kinds(table: PersonTable, column: IndexArray, *, constant: bool) -> PersonKinds:
-    """Where all rows hold one value, to know one row is to know all."""
+def _person_kinds(table: PersonTable, column: IndexArray, blocks: IndexArray, *, by_row: bool) -> PersonKinds:
+    """Where rows share a level, to know one row is to know all."""
     unknown, kind_of = ~table.known, table.kind_of
-    if constant:
-        unknown = ~np.logical_or.reduceat(table.known, table.starts[:-1])[kind_of]
-    width = np.int64(column.max(initial=0) + 1)
+    width, most = np.int64(column.max(initial=0) + 1), np.int64(blocks.max(initial=0) + 1)
+    if not by_row and table.known.any():
+        level = kind_of * most + blocks[table.signatures]
+        unknown = ~np.isin(level, level[table.known])
+    own = table.signatures[unknown]
     entries, times = counted_by(
-        kind_of[unknown] * width + column[table.signatures[unknown]], table.rows[unknown]
+        (kind_of[unknown] * most + blocks[own]) * width + column[own], table.rows[unknown]
     )
-    owner, columns = np.divmod(entries, width)
-    del kind_of, entries  # of a panel, some hundred megabytes each
+    levels, columns = np.divmod(entries, width)
+    del kind_of, entries, own  # of a panel, some hundred megabytes each
+    owner, block = np.divmod(levels, most)
+    del levels
     first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: owner.size])
-    kinds, sizes = owner[first], np.diff(np.append(first, owner.size))
+    kinds = owner[first]
     del owner
+    group, entry, starts = _merged(np.append(first, columns.size), block, columns, times)
     unit = np.full(len(table.persons), -1, dtype=np.intp)
-    starts, chosen, total = [np.zeros(1, dtype=np.intp)], [np.zeros(0, dtype=np.intp)], 0
-    for size in np.unique(sizes).tolist():  # kinds that are alike have as many columns
-        own = np.flatnonzero(sizes == size)
-        lines = first[own][:, None] + np.arange(size)
-        both = np.concatenate([columns[lines], times[lines]], axis=1)
-        firsts, group = distinct_lines(both)
-        unit[kinds[own]] = total + group
-        chosen.append(lines[firsts].ravel())
-        starts.append(starts[-1][-1] + size * np.arange(1, firsts.size + 1))
-        total += firsts.size
-    entry = np.concatenate(chosen)
-    del chosen
+    unit[kinds] = group
     return PersonKinds(
-        starts=np.concatenate(starts),
+        starts=starts,
         columns=columns[entry],
+        blocks=block[entry],
         times=times[entry],
-        people=np.bincount(unit[unit >= 0], table.persons[unit >= 0], total).astype(np.intp),
+        people=np.bincount(unit[unit >= 0], table.persons[unit >= 0], starts.size - 1).astype(np.intp),
         place=unit,
     )
 
 
-def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
-    """Persons whose rows all hold one value: their columns add up, with the number of rows as weights."""
-    none, kinds, k, width = units.numbers, len(units), units.each, units.rows.shape[1]
-    line = np.repeat(np.arange(kinds), np.diff(units.starts)) * k + np.arange(len(units.times)) % k
+def _merged(starts: IndexArray, *parts: IndexArray) -> tuple[IndexArray, IndexArray, IndexArray]:
+    """Kinds with the same entries as one: its number for each kind, the entries that stay, and their starts.
+
+    Kind k has the entries ``starts[k]`` to ``starts[k + 1]`` of all ``parts``.
+    """
+    sizes, total = np.diff(starts), 0
+    group = np.zeros(sizes.size, dtype=np.intp)
+    ends, chosen = [np.zeros(1, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
+    for size in np.unique(sizes).tolist():  # kinds that are alike have as many columns
+        own = np.flatnonzero(sizes == size)
+        lines = starts[own][:, None] + np.arange(size)
+        first, number = distinct_lines(np.concatenate([part[lines] for part in parts], axis=1))
+        group[own] = total + number
+        chosen.append(lines[first].ravel())
+        ends.append(ends[-1][-1] + size * np.arange(1, first.size + 1))
+        total += first.size
+    return group, np.concatenate(chosen), np.concatenate(ends)
+
+
+def _summed(units: Units, kinds: PersonKinds) -> tuple[Units, IndexArray]:
+    """Persons whose rows share levels: columns of one level add up, with the number of rows as weights."""
+    none, k, width = units.numbers, units.each, units.rows.shape[1]
+    owner = np.repeat(np.arange(len(units)), np.diff(kinds.starts))
+    new = np.append(True, (np.diff(owner) > 0) | (np.diff(kinds.blocks) != 0))[: owner.size]
+    level, owner = np.cumsum(new) - 1, owner[new]  # of every entry its level; of every level its kind
+    line = np.repeat(level * k, k) + np.tile(np.arange(k), level.size)
     where = np.repeat(line, width), units.rows.ravel()
     weighted = (units.weights * units.times[:, None].astype(np.float64)).ravel()
-    table = sparse.coo_array((weighted, where), shape=(kinds * k, none + 1)).tocsr()[:, :none]
+    table = sparse.coo_array((weighted, where), shape=(owner.size * k, none + 1)).tocsr()[:, :none]
     table.eliminate_zeros()
     degree = np.diff(table.indptr)
     slot = (
@@ -193,20 +221,24 @@ def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
     shape = degree.size, int(degree.max(initial=1))
     rows, weights = np.full(shape, none, dtype=np.int32), np.zeros(shape)
     rows[slot], weights[slot] = table.indices, table.data
-    of_kind = kinds, k * shape[1]  # there may be no kinds: all who are left are known
-    both = np.concatenate([rows.reshape(of_kind), weights.reshape(of_kind)], axis=1)
-    first, group = distinct_lines(both)
-    lines = (first[:, None] * k + np.arange(k)).ravel()
+    of_level = owner.size, k * shape[1]  # there may be none: all who are left are known
+    both = np.concatenate([rows.reshape(of_level), weights.reshape(of_level)], axis=1)
+    first, column = distinct_lines(both)
+    # Levels of a person that no number tells apart are one column, as many times.
+    entries, times = counted_by(owner * np.int64(first.size) + column, np.ones(owner.size, dtype=np.intp))
+    owner, column = np.divmod(entries, max(1, first.size))
+    group, entry, starts = _merged(np.searchsorted(owner, np.arange(len(units) + 1)), column, times)
+    lines = (first[column[entry]][:, None] * k + np.arange(k)).ravel()
     summed = replace(
         units,
         rows=rows[lines],
         weights=weights[lines],
-        starts=np.arange(first.size + 1) * k,
-        times=np.ones(lines.size, dtype=np.intp),
-        people=np.bincount(group, units.people).astype(np.intp),
-        distinct=True,
+        starts=starts * k,
+        times=np.repeat(times[entry], k).astype(np.intp),
+        people=np.bincount(group, units.people, starts.size - 1).astype(np.intp),
+        distinct=entry.size == starts.size - 1 and bool(np.all(times[entry] == 1)),
     )
-    return summed, np.append(group, -1)[place]  # -1: none, and stays so
+    return summed, np.append(group, -1)[kinds.place]  # -1: none, and stays so
 
 
 def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:

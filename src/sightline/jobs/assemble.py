@@ -245,12 +245,13 @@ def _belief_reports(findings: Findings) -> tuple[BeliefReport, ...]:
         return ()
     return tuple(
         BeliefReport(
-            name="level" if one.belief == LEVEL else "apart",
+            name="block" if one.belief.block else "level" if one.belief == LEVEL else "apart",
             holds=not one.not_shown if one.limit else None,
             below_limit=one.below_limit,
             least_remaining_uncertainty=one.least if one.shows else None,
             total=next((one.linear.total(column) for column in one.linear.least_columns.tolist()), None),
             level=one.prior.level,
+            block=one.belief.block or None,
         )
         for one in findings.every_belief
     )

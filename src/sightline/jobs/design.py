@@ -117,8 +117,8 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
     delta = task.plan.privacy.cost_delta
     alone = PricedAttacks(attacks=(sharpest_attack(findings, keys=keys)[0],), in_all=1, budget=0.0)
     # The attacks are those on the design that was solved: that of the belief that was the worst before.
-    solved = task.linear.lowering.constant
-    own = next(one for one in findings.every_belief if one.linear.linear.lowering.constant == solved)
+    solved = task.linear.lowering.shared
+    own = next(one for one in findings.every_belief if one.linear.linear.lowering.shared == solved)
     priced = next((priced_attacks(own, one, top=shown.top, keys=keys) for one in chosen), alone)
     return DesignResult(
         limit=task.limit,

@@ -264,6 +264,14 @@ def plan_of(head: Mapping[str, Any]) -> Plan:
         error=InvalidPlan,
     )
     require(
+        not plan.data.blocks,
+        f"{HEAD}: no [data] blocks",
+        got="some",
+        fix="a ledger keeps who was in which group, not in which block: make one row of each block by "
+        "[data] sql, and audit whether they hold in one plan",
+        error=InvalidPlan,
+    )
+    require(
         not any(one.audited for one in plan.secrets),
         f"{HEAD}: [[secret]] with its column alone",
         got="what it can be, too",

@@ -268,11 +268,16 @@ def belief_line(result: AuditResult) -> str:
     if not result.beliefs or all(one.holds is not False for one in result.beliefs):
         return ""
     rows = f"the rows of a {records(1, result).removeprefix('1 ')}"
-    words = {"level": f"{rows} are alike", "apart": f"{rows} have nothing in common"}
-    failing = [f"{words[one.name]}{_left_under(one)}" for one in result.beliefs if one.holds is False]
-    holding = [words[one.name].replace(rows, "they") for one in result.beliefs if one.holds]
-    fails = " and if ".join([failing[0], *(one.replace(rows, "they") for one in failing[1:])])
-    return f"Fails if {fails}{'; holds if ' * bool(holding)}{''.join(holding)}."
+    failing = [f"{_words_of(one)}{_left_under(one)}" for one in result.beliefs if one.holds is False]
+    holding = [f"they {_words_of(one)}" for one in result.beliefs if one.holds]
+    fails = " and if they ".join([f"{rows} {failing[0]}", *failing[1:]])
+    return f"Fails if {fails}{'; holds if ' * bool(holding)}{' and if '.join(holding)}."
+
+
+def _words_of(belief: BeliefReport) -> str:
+    """What a belief says of the rows of a record, as a predicate."""
+    words = {"level": "are alike", "apart": "have nothing in common"}
+    return words.get(belief.name, f"are alike within each {one_line(belief.block or '')}")
 
 
 def _left_under(belief: BeliefReport) -> str:
@@ -464,7 +469,9 @@ def _line(result: AuditResult) -> str:
             keep, rows = _all_keep(everyone), ""
             if result.beliefs:
                 record = records(1, result).removeprefix("1 ")
-                rows = f", whether the rows of a {record} have one level in common or nothing"
+                blocks = [f"one for each {one_line(one.block)}" for one in result.beliefs if one.block]
+                levels = ", ".join(["one level in common", *sorted(blocks)]) + "," * bool(blocks)
+                rows = f", whether the rows of a {record} have {levels} or nothing"
             return f"You can publish this. {keep[0].upper()}{keep[1:]} at least {share}{average}{rows}."
         case VerdictStatus.FAILED:
             return (

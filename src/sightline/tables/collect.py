@@ -164,7 +164,7 @@ def count_table(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subjec
     report("numbering the published cells", 0.0)
     partitions = expand(engine, rows, queries, subject.categories)
     try:
-        encoding = encode(engine, partitions, rows=rows)
+        encoding = encode(engine, partitions, rows=rows, blocks=_blocks(engine, subject))
     except InvalidPlan as error:
         raise with_release_name(engine, rows, queries, error) from None
     return CountedTable(
@@ -195,7 +195,21 @@ def membership_of(
         known=known_counts,
         occurring=occurring(engine, counted.rows, counted.subject, counted.row_counts),
         weights=_weights(counted, table, words),
+        blocks={
+            name: counted.encoding.coded_keys[key].place.codes(words)
+            for name, key in zip(counted.subject.blocks, counted.encoding.blocks, strict=True)
+        },
+        distinct=not counted.subject.blocks,
     )
+
+
+def _blocks(engine: Engine, subject: Subject) -> list[str]:
+    """The columns whose values say which rows of a record may share a level, as SQL."""
+    try:
+        found = [find_column(engine.columns(), name).name for name in subject.blocks]
+    except InvalidPlan as error:
+        raise InvalidPlan(f"[data] blocks: {error}") from None
+    return [f"{quoted(DATA)}.{quoted(name)}" for name in found]
 
 
 def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dict[int, FloatArray]:

@@ -134,6 +134,7 @@ class Encoding:
     layouts: tuple[tuple[int, ...], ...]  # one per distinct (condition, keys)
     layout_of: tuple[int, ...]  # for each partition
     weight_of: dict[int, int]  # for partitions with weights, the coded key that is its rows' weight
+    blocks: tuple[int, ...] = ()  # the coded keys that say which rows of a record may share a level
 
     def layout(self, number: int, rows: int) -> Layout:
         """A layout as the places of its codes; ``rows`` is how many the table has."""
@@ -169,8 +170,13 @@ class Encoding:
         return self.rows.source(*needed) + "".join(dictionaries)
 
 
-def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> Encoding:
-    """Number the cells of every partition. Partitions that group the rows alike share their numbers."""
+def encode(
+    engine: Engine, partitions: Sequence[Partition], *, rows: Rows, blocks: Sequence[str] = ()
+) -> Encoding:
+    """Number the cells of every partition. Partitions that group the rows alike share their numbers.
+
+    Rows with different values of the ``blocks``, columns as SQL, have different signatures, too.
+    """
     coded_keys: dict[tuple[str, str], int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     layout_of: list[int] = []
@@ -181,6 +187,7 @@ def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> En
         layout_of.append(layouts.setdefault(parts, len(layouts)))
         if partition.weight:  # rows of different weights have different signatures
             weight_of[place] = coded_keys.setdefault((partition.condition, partition.weight), len(coded_keys))
+    block_keys = tuple(coded_keys.setdefault(("", key), len(coded_keys)) for key in blocks)
     unplaced = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
     ranges = _ranges(engine, unplaced, rows)
     placed: list[CodedKey] = []
@@ -202,6 +209,7 @@ def encode(engine: Engine, partitions: Sequence[Partition], *, rows: Rows) -> En
         layouts=tuple(layouts),
         layout_of=tuple(layout_of),
         weight_of=weight_of,
+        blocks=block_keys,
     )
 
 

@@ -318,6 +318,7 @@ class Membership:
     persons: PersonTable = field(default_factory=PersonTable)  # of nobody if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: Mapping[int, FloatArray] = field(default_factory=dict)  # (K,) by partition, where not all are 1
+    blocks: Mapping[str, IndexArray] = field(default_factory=dict)  # (K,) by column: the block of the rows
     others: OtherSignatures = field(default_factory=OtherSignatures)  # of a table that is streamed
     adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
     rows_behind: RowsBehind = field(default_factory=RowsBehind)  # these numbers, if they were counted

@@ -180,6 +180,7 @@ def why_not_streamed(counted: CountedTable) -> str | None:
         "moments or thresholds are published": any(
             part.feature is not Feature.VALUE for part in counted.partitions
         ),
+        "rows of a record may share a level in blocks": bool(counted.subject.blocks),
         "rows have weights": any(part.weighted for part in counted.partitions),
         "nothing that is published has groups or conditions": not counted.encoding.words,
         f"more than {WORD_BITS} conditions are published": sum(

@@ -36,6 +36,7 @@ class Subject:
     known_share: float = 0.0  # of the records, drawn by a hash of their keys: they are known, too
     known_within: float = math.inf  # t: the attacker knows every value to ± t
     most_rows: float = math.inf  # the declared limit on one record's rows; the data are checked against it
+    blocks: tuple[str, ...] = ()  # columns: rows of a record with the same value may share a level
 
     def is_secret(self, column: str) -> bool:
         """Whether a column of ``data`` is the secret."""

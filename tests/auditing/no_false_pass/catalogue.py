@@ -128,6 +128,18 @@ CASES = (
         elsewhere={"ledger": ROWS_OF_SEVERAL},
     ),
     Case(
+        name="months of one home against each other, which share levels of their own",
+        table=lambda: _hours().with_columns(sign=1 - 2 * (pl.col("month") % 2)),
+        plan={
+            "data": HOMES | {"blocks": ["month"]},
+            "limits": LIMIT,
+            "release": _sums("SELECT SUM(kwh * sign) FROM data WHERE home = 7", 60.0),
+        },
+        reason=FAILED,
+        by_noise=True,
+        elsewhere={"ledger": "no [data] blocks"},
+    ),
+    Case(
         name="rows said to have nothing in common",
         table=_hours,
         plan={"data": HOMES | {"values": "independent"}, "limits": LIMIT, "release": MONTHS[:1]},
