@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from sightline.bounds import certain
 from sightline.bounds.certain import CountIntervals, decide, upper_bound
 from sightline.errors import InvalidInput
 from tests.bounds.fuzz_certain import check, drawn
@@ -71,3 +72,25 @@ def test_a_table_outside_its_intervals_is_refused() -> None:
         intervals_of([[1.0]], [1.0], [1.0], [0.0])
     with pytest.raises(InvalidInput, match="low <= high"):
         intervals_of([[1.0]], [1.0], [0.0], [0.0])
+
+
+def test_what_a_number_of_nodes_does_not_decide_is_undecided_and_more_nodes_decide_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Three sums of 18 people's weights: one table in 2^18 has them, and no linear program says so.
+    rng = np.random.default_rng(2)
+    weights, truth = rng.integers(0, 100, (3, 18)).astype(float), rng.integers(0, 2, 18).astype(float)
+    sums = weights @ truth
+    every = (np.arange(1 << 18)[:, None] >> np.arange(18)) & 1
+    assert np.count_nonzero(np.all(every @ weights.T == sums, axis=1)) == 1
+    intervals = CountIntervals(
+        weights=sparse.csr_array(weights), low=sums, high=sums, sizes=np.ones(18), truth=truth
+    )
+    found = decide(intervals)
+    assert found.certain.all()
+    assert not found.undecided.any()
+    monkeypatch.setattr(certain, "_MOST_NODES", 50)
+    first, again = decide(intervals), decide(intervals)
+    assert first.undecided.any()
+    assert not np.any(first.certain & first.undecided)
+    assert np.array_equal(first.undecided, again.undecided)

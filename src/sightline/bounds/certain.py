@@ -18,7 +18,8 @@ checked:
   and below 1 that is 0. Whatever the weights are, this holds: the linear program only finds them.
 
 Where the linear program leaves room for a part of a person, but not for a whole one, an integer program
-decides, and there are no weights. What it does not decide in time is *undecided*.
+decides, and there are no weights. What it does not decide within a number of nodes is *undecided*: on every
+machine the same.
 
 Components of the numbers that share no class are decided by themselves.
 """
@@ -43,7 +44,10 @@ _ROOM = 1e-6  # below one person, by which a bound must stay: sums of weights ar
 _WHOLE = 1e-5  # within which a solver's number is taken as whole; the table is checked afterwards
 _MOST_MOVES = 24  # of a search for a table: longer ones found nothing more in tables of 100,000 people
 _SOME = 0.9  # the gap at which a table that changes some classes is good enough: others are asked again
-_SECONDS = 20.0  # of an integer program about one class: tables of offices take milliseconds
+_FEW_STARTS = 400  # of a search after which none frees somebody: counts are exact, and no search helps
+# Nodes of an integer program about one class, and entries × nodes: tables of offices take one node, in
+# milliseconds, and the hardest that are given up some 20 seconds.
+_MOST_NODES, _MOST_WORK = 5_000, 40_000_000
 
 
 @frozen(slots=False)
@@ -138,7 +142,7 @@ def decide(intervals: CountIntervals) -> Decisions:
 
 
 def some_table(weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArray) -> FloatArray | None:
-    """A whole table within the intervals; none if there is none, or none was found in time.
+    """A whole table within the intervals; none if there is none, or none was found in so many nodes.
 
     Any of them will do in place of the true one: who is certain is certain in all of them alike.
 
@@ -245,7 +249,9 @@ def _freed_by_moves(intervals: CountIntervals, asked: BoolArray) -> BoolArray:
     low, high = np.append(intervals.low, -np.inf) - 1e-9, np.append(intervals.high, np.inf) + 1e-9
     table, numbers = intervals.truth.copy(), np.append(intervals.weights @ intervals.truth, 0.0)
     free = np.zeros(sizes.size, dtype=np.bool_)
-    for start in np.flatnonzero(asked).tolist():
+    for tried, start in enumerate(np.flatnonzero(asked).tolist()):
+        if tried == _FEW_STARTS and not free.any():
+            break
         if free[start]:
             continue
         moved = _repaired(intervals, (padded, last), (low, high), (table, numbers), start)
@@ -411,8 +417,12 @@ def _linear_program(
 def _integer_program(
     own: CountIntervals, objective: FloatArray, low: FloatArray, high: FloatArray, *, gap: float = 0.0
 ) -> tuple[FloatArray | None, bool]:
-    """A whole table of the least value, if there is one; and whether the time was over without an answer."""
+    """A whole table of the least value, if there is one; and whether it was given up without an answer."""
     return _whole_table(own.weights, (own.low, own.high), objective, low, high, gap=gap)
+
+
+def _most_nodes(weights: Any) -> int:
+    return max(1, min(_MOST_NODES, _MOST_WORK // max(1, int(weights.nnz))))
 
 
 def _whole_table(  # many parameters: an integer program
@@ -431,7 +441,7 @@ def _whole_table(  # many parameters: an integer program
         constraints=LinearConstraint(weights, *ends),
         bounds=Bounds(low, high),
         integrality=np.ones(objective.size),
-        options={"time_limit": _SECONDS, "mip_rel_gap": gap},
+        options={"node_limit": _most_nodes(weights), "mip_rel_gap": gap},
     )
     infeasible = solved.status == 2
     return None if solved.x is None else np.round(solved.x), solved.x is None and not infeasible
