@@ -127,7 +127,7 @@ def test_the_kind_of_secret_follows_from_its_domain(
             changed("data", colour=1),
             "plan: [data] colour: expected a field that exists, got 'colour'; there are: source, record, "
             "secret, sql, frame, bounds, categories, kind, public, tables, max_rows_per_record, "
-            "values, level",
+            "values, level, blocks",
         ),
         (
             changed("data", wide={"columns": ["h0", "h1"], "name": "hour"}),

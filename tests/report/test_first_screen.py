@@ -250,8 +250,8 @@ def test_broken_rules_are_on_the_screen_and_it_is_no_longer(name: str) -> None:
         assert f"{result.rules.broken[0].people} " in text.partition("Broken rules")[2].splitlines()[1]
 
 
-def test_a_category_is_asked_about_as_yes_or_no_and_lists_each_person_once() -> None:
-    """Of three categories "no" is right two times of three before anything is published."""
+def test_a_category_is_guessed_itself_and_each_person_is_listed_once() -> None:
+    """Of three categories one is right one time of three before anything is published."""
     table = {"id": [*"abcdef"], "town": [*"uvwxyz"], "state": ["s", "m", "w", "s", "m", "w"]}
     plan = {
         "data": {
@@ -270,8 +270,10 @@ def test_a_category_is_asked_about_as_yes_or_no_and_lists_each_person_once() -> 
     }
     result = sl.audit(plan, names=True)
     assert len(result.exposed) == 18
-    assert view_line(result).startswith("Whether state of the most exposed record is one given category is")
-    assert view_line(result).endswith("before right 67 %.")
+    assert view_line(result).startswith("state of the most exposed record is guessed right at most ")
+    assert "before right 33 %. Of all 6 records, 2 are guessed right before, and at most 3.93 more" in (
+        view_line(result)
+    )
     shown = [line.partition(",")[0] for line in exposed_lines(result)]
     assert len(shown) == len(set(shown)) == 5
     judged = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}})

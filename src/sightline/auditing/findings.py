@@ -86,7 +86,7 @@ class Findings:
 
         It leaves a share of whatever is open. It guarantees no ± of those who knew a value more closely.
         """
-        return 0 < self.limit <= self.kept_by_noise and not self.plan.limits.known_to
+        return 0 < self.limit <= self.kept_by_noise and not self.plan.limits.from_before
 
     @cached_property
     def limit(self) -> float:

@@ -52,6 +52,7 @@ from sightline.auditing.release_noise import (
 )
 from sightline.bounds.priors import number_prior
 from sightline.errors import require_plan
+from sightline.format import percent_stated
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.presence import PRESENCE
 from sightline.tables.subject import SecretKind
@@ -438,6 +439,7 @@ class Plan(Section):
             got=f"a {self.data.secret_kind.value}" + (" in several rows" if not one_value else ""),
         )
         self.check_known_to()
+        self._check_guessed_right()
         require_plan(
             not priced or self.privacy.epsilon > 0,
             "[privacy] epsilon, or noise_stddev for every release",
@@ -458,6 +460,26 @@ class Plan(Section):
     @property
     def _several_secrets(self) -> bool:
         return any(one.audited for one in self.secrets)
+
+    def _check_guessed_right(self) -> None:
+        """A limit on guesses is for few values, and above what is guessed right beforehand."""
+        right, kind, prior = self.limits.guessed_right, self.data.secret_kind, self.attacker.prior
+        if not right:
+            return
+        require_plan(
+            kind is not SecretKind.NUMBER and not self._several_secrets,
+            "[limits] guessed_right for a yes or no, or a category, that is the only secret",
+            got=f"a {kind.value}" if not self.secrets else "several secrets",
+            fix="state a share: remaining_uncertainty = '50%'",
+        )
+        before = 1 / max(2, len(self.data.categories))
+        before = max(prior.yes, 1 - prior.yes) if isinstance(prior, YesShare) else before
+        require_plan(
+            before < right < 1,
+            f"[limits] guessed_right of more than {percent_stated(before)} and less than 100 %",
+            got=percent_stated(right),
+            fix="the likeliest value is right so often without any release" if right <= before else "",
+        )
 
     def check_known_to(self) -> None:
         """A limit in the secret's unit is for one number, and below what is known of it beforehand."""

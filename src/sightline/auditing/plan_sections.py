@@ -231,6 +231,12 @@ class Limits(Section):
         "depends on the bounds. Of several rows it is for each; for the sum of n of them it is √n times that "
         "if they have nothing in common, and n times that if they share a level.",
     )
+    guessed_right: Share = Field(
+        default=0.0,
+        json_schema_extra=without_default,
+        description="How often a yes or no, or a category, may be guessed right at most: 0.6 or '60%'. The "
+        "uncertainty that must remain follows from it and from the chances before.",
+    )
     accept: AssumptionNames = Field(
         default=(),
         description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
@@ -245,7 +251,12 @@ class Limits(Section):
     @property
     def given(self) -> bool:
         """Whether there is any limit."""
-        return max(self.remaining_uncertainty, self.known_to) > 0
+        return max(self.remaining_uncertainty, self.known_to, self.guessed_right) > 0
+
+    @property
+    def from_before(self) -> bool:
+        """Whether a limit is about what is known in the end: it depends on what was known before."""
+        return max(self.known_to, self.guessed_right) > 0
 
     @property
     def text(self) -> str:
@@ -257,6 +268,7 @@ class Limits(Section):
         words = {
             percent_stated(self.remaining_uncertainty): self.remaining_uncertainty,
             f"± {number(self.known_to, 6)}": self.known_to,
+            f"{percent_stated(self.guessed_right)} guessed right": self.guessed_right,
         }
         return " and of ".join(text for text, stated in words.items() if stated)
 

@@ -132,6 +132,7 @@ class Verdict(ResultPart):
     status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None  # the share of the variance that must remain
     known_to: float | None = None  # the same as ±, in the secret's unit, if the plan states it so
+    guessed_right: float | None = None  # the same as how often a guess may be right, if it is stated so
     below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
     attacked: int = 0  # of these, records of which some attack leaves less; of the others it is not shown
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
@@ -143,6 +144,8 @@ class Verdict(ResultPart):
         """The limit in few words, in the unit in which the plan states it; "none" without one."""
         if self.limit is None:
             return "none"
+        if self.guessed_right is not None:
+            return f"{percent_stated(self.guessed_right)} guessed right"
         return percent_stated(self.limit) if self.known_to is None else f"± {number(self.known_to, 6)}"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.auditing.beliefs import LEVEL
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import Population
@@ -18,6 +19,7 @@ from sightline.auditing.plan_sections import Limits, YesShare
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.coin import CoinPrior
+from sightline.bounds.guesses import must_remain
 from sightline.bounds.priors import TwoPointPrior, number_prior
 from sightline.format import number as readable
 from sightline.format import percent_stated
@@ -126,9 +128,19 @@ class SecretPrior:
     def limit(self, limits: Limits) -> float:
         r"""The share of a secret's variance that must remain; 0, which everyone keeps, without a limit.
 
-        It is the stated one, or :math:`t^2/v` so that the standard deviation is t or more; the larger.
+        It is the stated one; or :math:`t^2/v`, so that the standard deviation is t or more; or so much that
+        no guess is right more often than stated. The largest counts.
         """
-        return max(limits.known_to**2 / float(self.of_column.variance), limits.remaining_uncertainty)
+        by_guess = must_remain(self.chances, limits.guessed_right) if limits.guessed_right else 0.0
+        by_error = limits.known_to**2 / float(self.of_column.variance)
+        return max(by_error, by_guess, limits.remaining_uncertainty)
+
+    @property
+    def chances(self) -> FloatArray:
+        """Of the values of a yes or no, or of a category."""
+        if self.kind is SecretKind.BOOLEAN:
+            return np.array([1 - self.yes, self.yes])
+        return np.full(self.categories, 1 / self.categories)
 
     def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.

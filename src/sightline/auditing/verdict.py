@@ -73,11 +73,13 @@ def verdict(
         sentences.append(f"{breaks} a rule of [rules].")
     elif rules.in_all and status is not VerdictStatus.FAILED:
         status = VerdictStatus.NOT_SHOWN
+    stated_otherwise = limit != plan.limits.remaining_uncertainty
     return Verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
         status=status,
         limit=limit or None,
-        known_to=plan.limits.known_to if limit != plan.limits.remaining_uncertainty else None,
+        known_to=plan.limits.known_to or None if stated_otherwise else None,
+        guessed_right=plan.limits.guessed_right or None if stated_otherwise else None,
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
@@ -317,8 +319,7 @@ def _guessed(findings: Findings, least: Uncertainty) -> dict[str, float]:
     prior = findings.prior
     if prior.kind is SecretKind.NUMBER:
         return {}
-    k = prior.categories
-    chances = np.full(k, 1 / k) if prior.kind is SecretKind.CATEGORY else np.array([1 - prior.yes, prior.yes])
+    chances = prior.chances
     before, after = float(chances.max()), float(right_at_most(chances, np.array([[least.lower]]))[0])
     if not findings.linear or findings.has_nonlinear or findings.streamed:
         return {"right_before": before, "right_after": after}

@@ -67,6 +67,19 @@ def right_at_most(chances: FloatArray, lower: FloatArray) -> FloatArray:
     return np.clip(most, float(chances.max()), 1.0)
 
 
+def must_remain(chances: FloatArray, right: float) -> float:
+    """The share of every indicator that must remain so that no guess is right more often.
+
+    >>> round(must_remain(np.array([0.5, 0.5]), 0.6), 3), round(must_remain(np.full(6, 1 / 6), 0.5), 3)
+    (0.96, 0.84)
+    >>> right_at_most(np.full(6, 1 / 6), np.full((1, 6), 0.84)).round(3).tolist()
+    [0.5]
+    """
+    k = chances.size
+    remains = 1 - (1 + max(k * right - 1, 0.0) ** 2 / (k - 1)) / k
+    return max(0.0, remains / float(chances @ (1 - chances)))
+
+
 def guesses(design: Design, chances: FloatArray, lower: FloatArray) -> Guesses:
     """Of units of which at least ``lower`` remains, a column for each indicator; no walk is made for them."""
     right = right_at_most(chances, lower)

@@ -40,6 +40,7 @@ from sightline.report.wording import (
 
 MOST_LINES = 28  # of a screen: so many fit a terminal with the command above them
 _WORTH_SAYING = 0.05  # of the variance that public columns explain: less moves no limit that people state
+_GUARANTEES_NOTHING = 20.0  # epsilon: whoever knows all others guesses right but for 2 in 10⁹
 _LONGEST_NAME = 24  # letters of who is exposed
 _WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
 
@@ -188,7 +189,8 @@ def first_lists(
         FirstList("So that counts tell nobody's value", certain_changes(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
-        FirstList("Looks odd (for the owner only)", odd_lines(result)),
+        FirstList("Accepted by the plan, and not verified", accepted_lines(result), table=True),
+        FirstList("Looks odd (for the owner only)", odd_lines(result), table=True),
     ]
 
 
@@ -242,7 +244,8 @@ def about_line(result: AuditResult) -> str:
     if every is not None:
         spent, delta = every.epsilon, every.delta
     at = f" at delta = {parameter(delta)}"
-    cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}"
+    nothing = ", which by itself guarantees nothing" * (spent is not None and spent > _GUARANTEES_NOTHING)
+    cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}{nothing}"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     numbers = sum(one.cells for one in (result, *result.other_secrets))
     return (
@@ -338,6 +341,13 @@ def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
     most = 1 if result.verdict.status is VerdictStatus.FAILED else NAMED
     more = len(lines) - most
     return [*lines[:most], f"and {more} more{where}"] if more > 0 else lines
+
+
+def accepted_lines(result: AuditResult) -> list[str]:
+    """What a plan that passes accepts without proof, in words with its figures."""
+    if result.verdict.status is not VerdictStatus.PASSED:
+        return []
+    return [f"{one.name.value}: {_sentence(one, result)}" for one in result.unverified if one.accepted]
 
 
 def odd_lines(result: AuditResult) -> list[str]:

@@ -18,6 +18,7 @@ from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError
 from sightline.format import percent_stated
 from sightline.report.files import check_new, write_new
+from sightline.report.first_screen import accepted_lines
 from sightline.report.streams import console, print_json
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
@@ -134,7 +135,8 @@ def summary(result: AuditResult) -> str:
     each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
     verdict = f"{verdict_words(result)}. {limit_line(result)}"
     others = [part.text for part in (result.sharpest, result.slack) if part]
-    return _cut(" ".join(filter(None, (each, verdict, *others))))
+    accepted = [f"Accepted, and not verified: {line}" for line in accepted_lines(result)]
+    return _cut(" ".join(filter(None, (each, verdict, *accepted, *others))))
 
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
@@ -153,16 +155,16 @@ def _cut(text: str) -> str:
     return short(text, LONGEST_TEXT)
 
 
-_NOT_SHOWN = "Nobody who is listed is exposed through it, but no limit is shown to hold."
+_NOT_SHOWN = "No limit is shown to hold: see the other test cases."
 _NOT_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"  # compiled on use: few write XML
 
 
 def junit(reports: Sequence[PlanProblems]) -> str:
-    """The test cases of a plan are: that it can be audited, the limit, the assumptions of a pass,
-    and each release.
+    """The test cases of a plan are: that it can be audited, the limit, the assumptions of a pass, everybody
+    who is listed below the limit, and each release.
 
-    A release fails if a record that is listed below the limit is exposed through it. It passes only if the
-    limit is kept. Otherwise its test case is skipped, since others may be exposed through it.
+    A finding fails once, whatever the number of releases that it is made of. A release passes only if the
+    limit is kept; otherwise its test case is skipped.
     """
     from xml.etree import ElementTree  # few results are written as XML
 
@@ -195,10 +197,12 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
     unverified = [one for one in errors if one.rule is Rule.NOT_VERIFIED]
     if unverified:
         _add_case(suite, report, "assumptions", unverified)
+    exposed = [one for one in errors if one.rule is Rule.BELOW_LIMIT]
+    for place, one in enumerate(exposed, start=1):
+        _add_case(suite, report, f"exposed no. {place}", [one])
     for name in report.releases:
-        why = [one for one in errors if name in one.releases]
-        case = _add_case(suite, report, f"release {name}", why)
-        if not why and not report.passed:
+        case = _add_case(suite, report, f"release {name}", [])
+        if not report.passed:
             SubElement(case, "skipped", message=_NOT_SHOWN)
 
 

@@ -95,6 +95,7 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
 LONGEST_TEXT = 1_000  # characters of a text that is shown in full beside others
+_ALL_OF_THEM = 0.995  # a share that is printed as 100 %: that so many are found at most says nothing
 NO_RECIPE = "cannot be singled out; may be below the limit"
 
 
@@ -243,13 +244,13 @@ def view_line(result: AuditResult) -> str:
 def _other_guesses(result: AuditResult, view: SharpestView) -> str:
     """How many of all are guessed right, and how many by a guess that is rarely wrong; as sentences."""
     sentences = []
-    if view.people_right_before is not None and view.people_beyond_chance is not None:
+    if view.people_right_before is not None and view.people_beyond_chance is not None and result.records > 1:
         first, more = number(view.people_right_before, 3), number_at_most(view.people_beyond_chance)
         everyone = records(result.records, result)
         sentences.append(
             f" Of all {everyone}, {first} are guessed right before, and at most {more} more after."
         )
-    if view.sure_after is not None:
+    if view.sure_after is not None and view.sure_after < _ALL_OF_THEM:
         sentences.append(
             " Whoever names a value only when sure, wrong about one in a thousand, finds at most "
             f"{percent_at_most(view.sure_after)} of those who have it."
@@ -453,6 +454,8 @@ def _line(result: AuditResult) -> str:
     asked = said(", or of whether ", result.least_about)
     if verdict.known_to is not None:
         share, asked = f"± {number(verdict.known_to, 6)}", ""  # a yes or no has no unit
+    if verdict.guessed_right is not None:
+        return _guesses_line(result, everyone)
     share = one_line(f"{share} of {result.secret}{asked}")
     match verdict.status:
         case VerdictStatus.PASSED if not result.cells:
@@ -478,10 +481,33 @@ def _line(result: AuditResult) -> str:
                 f"Do not publish this yet. {verdict.below_limit:,} of {everyone} may keep less than {share}."
             )
         case _:
-            lacks = sum(not one.accepted for one in result.unverified)
-            why = f"{count(lacks, 'thing was', 'things were')} not verified"
-            why = why if lacks else "the reason is for the owner only"
-            return f"Not yet. Nobody is found below {share}, but a pass is a proof, and {why}."
+            return f"Not yet. Nobody is found below {share}, but {_lacks(result)}."
+
+
+def _guesses_line(result: AuditResult, everyone: str) -> str:
+    """Whether a limit on how often a guess is right holds."""
+    verdict, secret = result.verdict, one_line(result.secret)
+    most = percent_stated(verdict.guessed_right or 1.0)
+    match verdict.status:
+        case VerdictStatus.PASSED:
+            average = f", on average over {result.prior}" if result.prior else ""
+            often = f"is right more than {most} of the time{average}"
+            return f"You can publish this. No guess at {secret} of {everyone} {often}."
+        case VerdictStatus.FAILED:
+            return (
+                f"Do not publish this yet. {secret} of {verdict.below_limit:,} of {everyone} may be guessed "
+                f"right more than {most} of the time."
+            )
+        case _:
+            often = f"{secret} is guessed right more than {most} of the time"
+            return f"Not yet. Nobody is found whose {often}, but {_lacks(result)}."
+
+
+def _lacks(result: AuditResult) -> str:
+    """Why a plan that fails for nobody is no pass."""
+    lacks = sum(not one.accepted for one in result.unverified)
+    why = f"{count(lacks, 'thing was', 'things were')} not verified"
+    return f"a pass is a proof, and {why if lacks else 'the reason is for the owner only'}"
 
 
 def _all_keep(everyone: str) -> str:
