@@ -30,6 +30,7 @@ from sightline.auditing.findings import find
 from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.reading import with_counts_read
 from sightline.auditing.session import opened
 from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Aggregate, FrozenNumbers
@@ -332,6 +333,27 @@ class FrozenRelease:
     public: tuple[str, ...]  # columns that it takes as public and the plan does not declare
 
 
+def _check_count_rules(release: Release) -> None:
+    """Refuse rules for counts that an entry cannot repeat."""
+    rules = {one.count_rule for one in release.noise}
+    by_rule = any(one.law.by_count_rule for one in release.noise)
+    require(
+        not by_rule or len(rules) == 1,
+        f"release {release.name[:60]!r}: one rule for all of its counts",
+        got="several",
+        fix="add a release for each",
+        error=InvalidPlan,
+    )
+    require(
+        not any(one.ptable for one in release.noise),
+        f"release {release.name[:60]!r}: exact, rounded or blank counts, or counts known to within",
+        got="cell keys",
+        fix="keys of several tables depend on each other, and an entry keeps no file; audit them all "
+        "as one plan",
+        error=InvalidPlan,
+    )
+
+
 def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: PeopleKey) -> FrozenRelease:
     """Run a release on the table of a plan and keep who was in which group, under which noise."""
     require(
@@ -348,15 +370,17 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         fix="an entry states the noise of each number, and what they share would be lost",
         error=InvalidPlan,
     )
-    blank = bool(release.suppress_below) or any(one.law.by_count_rule for one in release.noise)
     require(
-        not blank and not plan.data.presence,
-        f"release {release.name[:60]!r}: exact numbers, or noise with a law, about a column",
-        got="presence" if plan.data.presence else "rounded, blank or perturbed counts",
-        fix="an entry keeps no intervals; audit all such releases as one plan",
+        not plan.data.presence,
+        f"release {release.name[:60]!r}: numbers about a column",
+        got="presence",
+        fix="an entry keeps who is in its groups, not who might be; audit all such releases as one plan",
         error=InvalidPlan,
     )
-    alone = plan.model_copy(update={"releases": (release,)})
+    alone = with_counts_read(plan.model_copy(update={"releases": (release,)}))
+    # What its SQL blanks is kept beside the SQL as it was written: an entry's numbers are never blank.
+    release = release.model_copy(update={"suppress_below": alone.releases[0].suppress_below})
+    _check_count_rules(release)
     with opened(alone, base) as session:
         report("reading the table", 0.0)
         membership = session.membership()

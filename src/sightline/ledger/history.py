@@ -27,6 +27,7 @@ from sightline.auditing.reading import checked_plan
 from sightline.errors import InvalidPlan, require
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.frozen import Found, FrozenGroups, partition_of, sql_of
+from sightline.noise.published import PublishedLaw
 from sightline.tables.cells import WORD_BITS
 from sightline.tables.membership import (
     Cell,
@@ -375,10 +376,11 @@ def history(
             "name": one.section_name(column),
             "sql": _sql(numbers, str(data["secret"]), kind),
             "times": one.release.times,
-            "noise": _noise(numbers),
+            "noise": _noise(numbers, one.release),
             "published": True,
             "hidden_by_noise": one.release.hidden_by_noise and column == 0,  # said once for a release
         }
+        | ({"suppress_below": one.release.suppress_below} if one.release.suppress_below else {})
         for one in releases
         for column, numbers in enumerate(one.numbers)
     ]
@@ -415,14 +417,18 @@ def _sql(numbers: FrozenNumbers, secret: str, kind: SecretKind) -> str:
     return f"SELECT {column}, {', '.join(listed)} FROM data WHERE {column} IS NOT NULL GROUP BY {column}"
 
 
-def _noise(numbers: FrozenNumbers) -> list[dict[str, Any]]:
-    """The noise on each aggregate: one size, or one for each group."""
+def _noise(numbers: FrozenNumbers, release: Release) -> list[dict[str, Any]]:
+    """The noise on each aggregate: one size, or one for each group; or the rule of its counts."""
     found = []
     for one in numbers.aggregates:
         own: dict[str, Any] = {"law": one.law, "label": one.label}
-        if one.law != "none" and len(set(one.sizes)) == 1:
+        law = PublishedLaw(one.law)
+        if law.by_count_rule:  # one for all of its counts: others are refused
+            stated = release.noise[0].model_dump(mode="json")
+            own |= {name: stated[name] for name in ("to", "how", "of") if name in stated}
+        elif law is not PublishedLaw.NONE and len(set(one.sizes)) == 1:
             own["stddev"] = one.sizes[0]
-        elif one.law != "none":
+        elif law is not PublishedLaw.NONE:
             named = [[group] + ([one.label] if one.label else []) for group in numbers.groups]
             own["by_cell"] = [[*name, size] for name, size in zip(named, one.sizes, strict=True)]
         found.append(own)

@@ -373,7 +373,7 @@ CASES = (
             "release": _sums("SELECT g, COUNT(*) FROM data GROUP BY g", 1.0),
         },
         reason="groups",
-        elsewhere={"ledger": "about a column, got presence"},
+        elsewhere={"ledger": "a column, got presence"},
     ),
     Case(
         name="an exact count of nobody in a group",
@@ -395,7 +395,7 @@ CASES = (
             "release": [{"name": "ill", "sql": ILL, "noise": {"law": "rounding", "to": 5}}],
         },
         reason="count_rules",
-        elsewhere={"streamed": "signatures fit", "ledger": "an entry keeps no intervals"},
+        elsewhere={"streamed": "signatures fit"},
     ),
     Case(
         name="who is in the table, by a count with little noise",
@@ -406,7 +406,7 @@ CASES = (
             "release": _sums("SELECT COUNT(*) AS n FROM data", 0.3),
         },
         reason="presence",
-        elsewhere={"ledger": "about a column, got presence"},
+        elsewhere={"ledger": "a column, got presence"},
     ),
     Case(
         name="made NULL where it is 0",
