@@ -40,7 +40,7 @@ def test_before_is_the_priors_and_after_that_of_the_most_exposed() -> None:
     assert 0.9 < view.after_lower <= view.after_upper <= 1.0
     assert view.right_before is None
     assert "values spread evenly from 0 to 10" in view.text
-    assert "epsilon covers the values, not that" in view.text
+    assert "which no noise hides" in view.text
 
 
 @pytest.mark.parametrize("noise", [0.2, 0.5, 1.0, 3.0])

@@ -237,6 +237,11 @@ class Limits(Section):
         description="How often a yes or no, or a category, may be guessed right at most: 0.6 or '60%'. The "
         "uncertainty that must remain follows from it and from the chances before.",
     )
+    set_by: Annotated[str, Field(max_length=200)] = Field(
+        default="",
+        json_schema_extra=without_default,
+        description="Who set the limit, for the report: a person, a board, a rule.",
+    )
     accept: AssumptionNames = Field(
         default=(),
         description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",

@@ -249,7 +249,9 @@ def with_limit(plan: Plan, limit: float | str) -> Plan:
         unit = True
     name = "known_to" if unit else "remaining_uncertainty"
     try:
-        limits = Limits.model_validate({name: number, "accept": plan.limits.accept})
+        limits = Limits.model_validate(
+            {name: number, "accept": plan.limits.accept, "set_by": plan.limits.set_by}
+        )
         changed = plan.model_copy(update={"limits": limits})
         changed.check_known_to()
     except ValidationError as error:

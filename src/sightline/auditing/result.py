@@ -133,6 +133,7 @@ class Verdict(ResultPart):
     limit: float | None  # the share of the variance that must remain
     known_to: float | None = None  # the same as ±, in the secret's unit, if the plan states it so
     guessed_right: float | None = None  # the same as how often a guess may be right, if it is stated so
+    set_by: str = ""  # who set the limit, if the plan says so
     below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
     attacked: int = 0  # of these, records of which some attack leaves less; of the others it is not shown
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them

@@ -80,6 +80,7 @@ def verdict(
         limit=limit or None,
         known_to=plan.limits.known_to or None if stated_otherwise else None,
         guessed_right=plan.limits.guessed_right or None if stated_otherwise else None,
+        set_by=plan.limits.set_by,
         below_limit=below,
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
@@ -344,16 +345,14 @@ def _view_text(
     several: bool,
 ) -> str:
     data, prior = findings.plan.data, findings.prior
-    knows = (
-        f"who knows who is in which group (epsilon covers the values, not that) and expects {prior.values}"
-    )
+    knows = f"who knows who is in which group, which no noise hides, and expects {prior.values},"
     whose = f"{data.secret} of the most exposed {data.record}"
     what = f"each {data.secret}"
     if prior.level is not None:
         what = f"the mean {data.secret} of each {data.record}'s rows"
         whose = f"the mean {data.secret} of the most exposed {data.record}'s rows"
     if several:
-        whose = f"the best seen combination of the rows of one {data.record}, scaled like one row,"
+        whose = f"any combination of the rows of one {data.record}, in units of one row,"
     if guessed:
         right_before, right_after = guessed["right_before"], guessed["right_after"]
         what = "yes or no" if prior.kind is SecretKind.BOOLEAN else f"the category of {data.secret}"
@@ -367,5 +366,5 @@ def _view_text(
     lower, upper = number_ends(least.stddev_lower * before, least.stddev_upper * before)
     return (
         f"An attacker {knows} knows {what} to ± {number(before, 3)} before the releases. With "
-        f"them no attack knows {whose} better than to ± {lower}; the best one knows it at least to ± {upper}."
+        f"them, no attack knows {whose} more closely than to ± {lower}; one knows it to ± {upper}."
     )

@@ -5,6 +5,7 @@ About twenty lines. The terminal prints them, and the page begins with the same 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -164,6 +165,7 @@ class FirstList(NamedTuple):
     lines: list[str]
     table: bool = False  # a line is who, what is known and how
     ordered: bool = False
+    cells: Sequence[tuple[str, ...]] = ()  # the parts of the lines of a table that has columns
 
 
 def first_lists(
@@ -178,12 +180,9 @@ def first_lists(
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     in_all = f" ({found.in_all:,} in all{more})" if found.in_all > 1 else ""
     broken = [_broken_rule(one.text) for one in found.broken[:rules]]
+    exposed = [] if _someone_is_certain(result) else exposed_cells(result, longest)
     return [
-        FirstList(
-            exposed_title(result),
-            [] if _someone_is_certain(result) else exposed_lines(result, longest),
-            table=True,
-        ),
+        FirstList(exposed_title(result), _padded(exposed), table=True, cells=exposed),
         FirstList(f"Broken rules{in_all}", broken, table=True),
         certain_list(result, more),
         FirstList("So that counts tell nobody's value", certain_changes(result)),
@@ -262,7 +261,21 @@ def exposed_title(result: AuditResult) -> str:
 
 
 def exposed_lines(result: AuditResult, longest: int = _LONGEST_NAME) -> list[str]:
-    """The most exposed, a line each: who, how closely their value is known, and by which combination.
+    """The most exposed, a line each with its parts below each other."""
+    return _padded(exposed_cells(result, longest))
+
+
+def _padded(cells: list[tuple[str, ...]]) -> list[str]:
+    """Lines with their parts below each other; the last is as long as it is."""
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join([*(f"{part:{width}}" for part, width in zip(line[:-1], wide, strict=False)), line[-1]])
+        for line in cells
+    ]
+
+
+def exposed_cells(result: AuditResult, longest: int = _LONGEST_NAME) -> list[tuple[str, ...]]:
+    """The most exposed: who, how closely their value is known, and by which combination.
 
     A record in several categories is listed with the one of which least is left.
     """
@@ -271,12 +284,7 @@ def exposed_lines(result: AuditResult, longest: int = _LONGEST_NAME) -> list[str
         first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
     shown = list(first.values())[:FIRST]
     names = [_short_name(place, one, longest) for place, one in enumerate(shown, start=1)]
-    known = [known_to(one, result) for one in shown]
-    wide = [max(map(len, texts), default=0) for texts in (names, known)]
-    return [
-        f"{name:{wide[0]}}  {left:{wide[1]}}  {combination(one)}"
-        for name, left, one in zip(names, known, shown, strict=True)
-    ]
+    return [(name, known_to(one, result), combination(one)) for name, one in zip(names, shown, strict=True)]
 
 
 def _short_name(place: int, exposed: Exposed, longest: int) -> str:

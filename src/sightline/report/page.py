@@ -20,7 +20,7 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
-from sightline.report.first_screen import alike_in_all, first_lists
+from sightline.report.first_screen import about_line, alike_in_all, first_lists, public_line
 from sightline.report.wording import (
     LINE_WIDTH,
     LONGEST_TEXT,
@@ -169,6 +169,8 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             status=verdict_words(shown),
             limit_line=limit_line(shown),
             belief_line=belief_line(shown),
+            about=about_line(shown),
+            public=public_line(shown),
             first=first_lists(shown, rules=TOP, longest=LINE_WIDTH, more=""),
             what_if=what_if_tables(shown),
             css=css,

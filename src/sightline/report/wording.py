@@ -233,7 +233,7 @@ def view_line(result: AuditResult) -> str:
             asked = f"Whether {one_line(result.least_about)} {whom}"
         return f"{asked} is guessed {after} of the time; before {before}.{_other_guesses(result, view)}"
     if (total := view.total) is None:
-        seen = "" if view.of == "value" else "The best seen combination of rows, scaled like one row: "
+        seen = "" if view.of == "value" else "The best seen combination of rows, in units of one row: "
         return f"{seen}{secret} {whom} is known to {after}; before {before}."
     return (
         f"The total {secret} of the {total.rows:,} rows {whom} is known to {after}; before {before}"
