@@ -41,7 +41,7 @@ from sightline.report.wording import (
 
 MOST_LINES = 28  # of a screen: so many fit a terminal with the command above them
 _WORTH_SAYING = 0.05  # of the variance that public columns explain: less moves no limit that people state
-_GUARANTEES_NOTHING = 20.0  # epsilon: whoever knows all others guesses right but for 2 in 10⁹
+_GUARANTEES_NOTHING = 100.0  # epsilon: Gaussian noise that costs it moves by 9 deviations at delta = 1e-6
 _LONGEST_NAME = 24  # letters of who is exposed
 _WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
 
