@@ -38,6 +38,7 @@ try:
         check,
         design,
         exporter,
+        fit,
         force_option,
         given_plan,
         html_option,
@@ -412,7 +413,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (check, design, rehearse, ledger, exporter, paper):
+for command in (check, design, fit, rehearse, ledger, exporter, paper):
     commands.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""Commands beside ``audit``: ``design``, ``rehearse``, ``paper``, ``check``, ``exporter``; plans of records.
+"""Commands beside ``audit``: ``design``, ``fit``, ``rehearse``, ``paper``, ``check``, ``exporter``.
 
 Options that other commands have, too, are defined here.
 """
@@ -173,6 +173,51 @@ def _require_one(others: Sequence[object], option: str) -> None:
             f"expected a plan about one secret for {option}, got {1 + len(others)} of them; "
             "--json has all of them, or write a plan for each"
         )
+
+
+@click.command(epilog="Example:  sightline fit plan.toml noisy.csv --out tables")
+@plan_argument
+@click.argument("noisy", required=False, type=click.Path(path_type=Path), metavar="[NOISY.csv]")
+@click.option("--out", type=click.Path(path_type=Path), help="A folder for the tables, made if missing.")
+@click.option("--covariance", is_flag=True, help="Also write the covariance of the fit: covariance.csv.")
+@click.option(
+    "--template", type=click.Path(path_type=Path), help="Write a file of all numbers to fill in, and end."
+)
+@force_option
+def fit(
+    plan: str, noisy: Path | None, out: Path | None, covariance: bool, template: Path | None, force: bool
+) -> None:
+    """Make consistent tables of noisy numbers: their weighted least-squares fit. No secret is read."""
+    from sightline.auditing.reading import files_read
+    from sightline.jobs import fit as run
+    from sightline.report.files import check_apart, check_new, make_folder, write_new
+    from sightline.report.streams import Ticker
+
+    if template is not None:
+        require(noisy is None and out is None, "--template alone", got="a file of numbers, or --out")
+        check_apart([template], files_read(plan))
+        check_new(template, force=force)
+        with Ticker() as progress:
+            content = run.noisy_file(run.fit_task(plan, progress=progress))
+        write_new(template, content, force=force, owner_only=True)
+        then = f"sightline fit {plan} {template} --out tables"
+        print(f"Wrote {template}. Fill in its values with noise, then:  {then}")
+        return
+    if noisy is None or out is None:
+        raise InvalidInput(
+            "expected NOISY.csv and --out FOLDER, got one of them or none; or ask for --template FILE"
+        )
+    with Ticker() as progress:
+        made = run.fit(plan, noisy, covariance=covariance, progress=progress)
+        files = [(out / name, content) for name, content in made.files()]
+    check_apart([path for path, _ in files], [noisy, *files_read(plan)])
+    make_folder(out)
+    for path, _ in files:
+        check_new(path, force=force)
+    for path, content in files:
+        write_new(path, content, force=force)
+    print_lines(made.lines())
+    print(f"Wrote {count(len(files), 'file')} to {out}", file=sys.stderr)
 
 
 @click.command(epilog="Example:  sightline rehearse plan.toml --seed 7 --figure rehearsal.svg")

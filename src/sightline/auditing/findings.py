@@ -305,6 +305,10 @@ def find(
         got="none",
     )
     pricing, plans = price(plan, membership), plans_by_belief(plan, membership)
+    if plan.publish.consistent:
+        from sightline.auditing.published_fit import check_fit  # few plans publish a fit
+
+        check_fit(plan, membership, pricing)
     nonlinear: tuple[NonlinearFindings, ...] = ()
     # Real-valued rows are factorised as they are: cells × rows of the table, dense.
     if values is not None and has_moments(membership) and membership.rows <= MOST_SQUARE:

@@ -40,6 +40,7 @@ from sightline.auditing.plan_sections import (
 )
 from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
+from sightline.auditing.plan_sections import Publish as Publish
 from sightline.auditing.plan_sections import Rules as Rules
 from sightline.auditing.release_noise import (
     ReleaseNoise,
@@ -351,6 +352,7 @@ class Plan(Section):
     attacker: Attacker = Attacker.model_construct()
     limits: Limits = Limits.model_construct()
     rules: Rules = Rules.model_construct()
+    publish: Publish = Publish.model_construct()
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
         default=(),
         alias="secret",
@@ -388,6 +390,15 @@ class Plan(Section):
             not self.secrets or max(folded.values()) == 1,
             "a column of its own for the record and for each secret",
             got=f"{folded.most_common(1)[0][0]!r} twice",
+        )
+        return self
+
+    @model_validator(mode="after")
+    def _sums_may_be_negative(self) -> Self:
+        require_plan(
+            not self.publish.non_negative or self.data.domain[0] >= 0,
+            "[publish] non_negative for a secret that is never negative",
+            got=f"bounds from {self.data.domain[0]:g}",
         )
         return self
 

@@ -278,6 +278,34 @@ class Limits(Section):
         return " and of ".join(text for text, stated in words.items() if stated)
 
 
+class Publish(Section):
+    """What is published of the noisy numbers."""
+
+    consistent: bool = Field(
+        default=False,
+        description="Whether the weighted least-squares fit to all noisy numbers is published in place of "
+        "them, so that tables agree with each other: less error, at the same privacy. 'sightline fit' makes "
+        "the tables.",
+    )
+    non_negative: bool = Field(
+        default=False,
+        description="Whether the fit has no sums below 0, of any kind of people. It is biased then.",
+    )
+    whole: bool = Field(
+        default=False, description="Whether the numbers of the fit are whole, and still add up."
+    )
+
+    @model_validator(mode="after")
+    def _settings_of_a_fit(self) -> Self:
+        require_plan(
+            self.consistent or not (self.non_negative or self.whole),
+            "non_negative and whole with consistent = true",
+            got="consistent = false",
+            fix="rounding and clipping single numbers changes nothing about privacy: a plan need not say it",
+        )
+        return self
+
+
 Dominance = Annotated[tuple[Annotated[int, Field(ge=1, le=100)], Share], Field(strict=False)]
 
 

@@ -26,6 +26,7 @@ from sightline.auditing.plan import (
     Limits,
     Plan,
     Privacy,
+    Publish,
     Release,
     Rules,
 )
@@ -101,6 +102,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "attacker": Attacker,
     "limits": Limits,
     "rules": Rules,
+    "publish": Publish,
     "secret": OtherSecret,
 }
 

@@ -8,6 +8,8 @@ from group to group. A release whose noise exceeds the spread does not tell its 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,6 +39,7 @@ def release_reports(
     counted = np.zeros(len(plan.releases), dtype=np.intp)
     for bundle in pricing.bundles:
         counted[membership.partitions[bundle[0]].query] += pricing.times[bundle[0]]
+    fitted = _fit_stddevs(findings)
     reports = []
     for query, release in enumerate(plan.releases):
         mine: FloatArray = noise[queries == query]
@@ -61,6 +64,8 @@ def release_reports(
                 counted=int(counted[query]),
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
+                smallest_fit_stddev=_end(fitted[queries == query], np.min),
+                largest_fit_stddev=_end(fitted[queries == query], np.max),
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
                 note=note,
@@ -69,6 +74,19 @@ def release_reports(
             )
         )
     return tuple(reports)
+
+
+def _fit_stddevs(findings: Findings) -> FloatArray:
+    """The standard deviation of every number of the fit, if that is published; not a number otherwise."""
+    if not findings.plan.publish.consistent or findings.membership.streamed:
+        return np.full(len(findings.membership.cells), np.nan)
+    from sightline.auditing.published_fit import PublishedFit  # few plans publish a fit
+
+    return PublishedFit.of(findings.plan, findings.membership, findings.pricing).stddevs
+
+
+def _end(stddevs: FloatArray, of: Callable[[FloatArray], float]) -> float | None:
+    return None if not stddevs.size or np.isnan(stddevs).any() else float(of(stddevs))
 
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:

@@ -61,6 +61,10 @@ class ReleaseReport(ResultPart):
     counted: int  # releases to an accountant, all copies
     smallest_noise_stddev: float | None
     largest_noise_stddev: float | None
+    smallest_fit_stddev: float | None = (
+        None  # of the fit, if the plan publishes it, and not too many hang together
+    )
+    largest_fit_stddev: float | None = None
     noise_given: bool
     noise_of_range: NoiseOfRange | None = None  # none if it publishes no number that depends on a secret
     newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order

@@ -313,8 +313,14 @@ def _median_to_worst(median: float, worst: float) -> str:
 
 
 def noise_range(release: ReleaseReport) -> str:
-    """Write the standard deviation of a release's noise, or a range if its numbers have different noise."""
-    return ends_words(release.smallest_noise_stddev, release.largest_noise_stddev, digits=3)
+    """Write the standard deviation of a release's noise, or a range if its numbers have different noise.
+
+    Where the fit is published, that of the fit comes after it.
+    """
+    noise = ends_words(release.smallest_noise_stddev, release.largest_noise_stddev, digits=3)
+    if release.largest_fit_stddev is None:
+        return noise
+    return f"{noise}; fit {ends_words(release.smallest_fit_stddev, release.largest_fit_stddev, digits=3)}"
 
 
 def ends_words(*ends: float | None, digits: int = 4, between: str = "–") -> str:
