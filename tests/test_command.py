@@ -146,7 +146,7 @@ def test_an_interrupt_after_the_verdict_keeps_it_and_says_so(
     printed = capsys.readouterr()
     assert "Do not publish this yet." in printed.out
     assert "Not everything was computed: the audit was interrupted." in printed.out
-    assert "Nothing that was tried" not in printed.out  # it was not tried
+    assert "none is enough alone" not in printed.out  # it was not tried
     expected = f"Interrupted: the verdict is whole, other sections are missing. {page} was not written.\n"
     assert (printed.err, page.exists()) == (expected, False)
     with pytest.raises(KeyboardInterrupt) as stopped:  # a loop over plans ends

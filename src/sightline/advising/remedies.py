@@ -46,7 +46,8 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
 def reaching(
     findings: Findings, slack: NoiseSlack | None, coarser: Callable[[], tuple[Change, ...]] = tuple
 ) -> tuple[Change, ...]:
-    """The changes after which everyone keeps the limit, as far as few audits find them.
+    """The changes after which everyone keeps the limit, as far as few audits find them, in the order in which
+    publishers try them: coarser groups, fewer numbers, more noise.
 
     ``coarser`` looks for coarser groups. They stand in the place of a second one to leave out.
     """
@@ -57,7 +58,7 @@ def reaching(
         proposed = []
     enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
     if groups := coarser():
-        enough = [*enough[:1], *groups]
+        enough = [*groups, *enough[:1]]
     return (*enough, *([common] if common is not None and common.reaches_limit else []))
 
 

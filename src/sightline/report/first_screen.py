@@ -58,7 +58,7 @@ _SETTLED_BY = {
     AssumptionName.PRESENCE: "Add noise until it alone keeps the limit, or give a frame",
     AssumptionName.COUNT_RULES: "Publish coarser groups, or add noise whose law is known",
     AssumptionName.LOCAL: "Add noise until it alone keeps the limit, or publish means instead",
-    AssumptionName.HOMOGENEOUS: "Publish coarser groups there, or add noise",
+    AssumptionName.HOMOGENEOUS: "State a realistic prior, publish coarser groups there, or add noise",
     AssumptionName.FEW_VALUES: 'Write prior = "two-point" in [attacker]',
     AssumptionName.VALUES: 'Write values = "constant" in [data] if it is so by rule',
     AssumptionName.ROWS_APART: 'Leave out values = "independent"',
@@ -334,7 +334,7 @@ def change_lines(result: AuditResult) -> list[str]:
         return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
     if result.verdict.status is VerdictStatus.FAILED and not (result.cut_short or certain_changes(result)):
         reason = said(" ", result.slack and result.slack.text)
-        return [f"Nothing that was tried is enough by itself.{reason}"]
+        return [f"Coarser groups, one number or release fewer, and more noise: none is enough alone.{reason}"]
     return []
 
 
