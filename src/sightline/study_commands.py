@@ -5,6 +5,7 @@ Options that other commands have, too, are defined here.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -287,7 +288,7 @@ LIBRARIES = ("opendp", "smartnoise", "tumult", "dp_accounting")
 
 
 @click.command(epilog="Example:  sightline check plan.toml; or:  sightline check releases/*.json")
-@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN | RECORD.json]...")
+@click.argument("plans", type=click.Path(), nargs=-1, metavar="[PLAN | RECORD.json | FOLDER]...")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
 @click.option("--record-schema", is_flag=True, help="Print the JSON Schema of a release record instead.")
 @click.option(
@@ -304,7 +305,8 @@ LIBRARIES = ("opendp", "smartnoise", "tumult", "dp_accounting")
 def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: bool, shown: str) -> int:
     """Check plans: their fields, the columns of their tables, and their SQL. No row is read.
 
-    Of release records the fields are checked, and that their SQL is a query.
+    Of release records the fields are checked, and that their SQL is a query. A folder stands for the plans
+    in it: its .toml files with a [data] section.
     """
     from sightline.auditing import reading
     from sightline.records import release_record as records
@@ -314,6 +316,7 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
         return 0
     if not plans:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
+    plans = tuple(file for plan in plans for file in _plans_in(plan))
     if registry:
         require(len(plans) == 1, "--registry with one release record", got=f"{len(plans)} files")
         print(harmless_json(records.registry_text(records.read_record(plans[0]))))
@@ -343,6 +346,19 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
 
         print(checked_text(list(zip(plans, errors, strict=True)), PipelineFormat(shown)))
     return 1 if any(errors) else 0
+
+
+def _plans_in(path: str) -> list[str]:
+    """The path itself, or of a folder the plans in it."""
+    if not Path(path).is_dir():
+        return [path]
+    files = sorted(one for one in Path(path).glob("*.toml") if one.is_file())
+    about_data = re.compile(r"^\s*\[data\]", re.MULTILINE)
+    plans = [
+        str(one) for one in files if about_data.search(one.read_text(encoding="utf-8", errors="replace"))
+    ]
+    require(bool(plans), "a folder with a plan, a .toml file with [data]", got=repr(path[:60]))
+    return plans
 
 
 @click.command(epilog="Example:  sightline exporter opendp > export_opendp.py")

@@ -159,6 +159,18 @@ def test_check_reads_the_plan_and_the_columns(tmp_path: Path, capsys: Captured) 
     assert "expected a plan file, got none" in capsys.readouterr().err
 
 
+def test_check_of_a_folder_checks_its_plans(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'other'\n")
+    assert main(["check", str(tmp_path)]) == 1
+    assert "expected a folder with a plan, a .toml file with [data]" in capsys.readouterr().err
+    good = Path(plan(tmp_path))
+    (tmp_path / "worse.toml").write_text(good.read_text().replace("watts", "wats"))
+    assert main(["check", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == f"{good}: a good plan, with 1 release\n"
+    assert printed.err.startswith(f"{tmp_path / 'worse.toml'}: InvalidPlan: ")
+
+
 def test_check_prints_the_schema(capsys: Captured) -> None:
     assert main(["check", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == plan_schema()
