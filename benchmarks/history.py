@@ -1,12 +1,12 @@
 """What each case of the benchmarks measured, beside what it measured when it was last recorded.
 
-    python -m benchmarks.history [--quick] [--record] [bench_NAME.py …]
+    python -m benchmarks.history [--quick] [--record] [--page] [bench_NAME.py …]
 
 A benchmark calls :func:`measured` with a ratio: to a rival in the same process, or, where there is none, to
 :func:`machine_unit`, work of NumPy alone. The file ``history.csv`` has a line for each recorded case. A ratio
 that is 1.3 times worse than the last recorded one is marked, and so is a recorded case that was not measured
 again: then the run ends with 1. Whoever makes a case smaller or drops it writes a line without a ratio and
-with the reason.
+with the reason. ``RESULTS.md`` is written from the history and from ``unit_costs.md``.
 """
 
 from __future__ import annotations
@@ -162,13 +162,55 @@ def _append(lines: Iterable[Line], file: Path = FILE) -> None:
             writer.writerow([shown[name] for name in names])
 
 
+def page(history: Sequence[Line], unit_costs: str) -> str:
+    """The page: the newest line of every case beside the first, what the history notes, and unit costs."""
+    first = {(line.script, line.case): line for line in reversed(history)}
+    newest = last(history)
+    lines = [
+        "# Measurements",
+        "",
+        "<!-- Written by python -m benchmarks.history --page from history.csv and unit_costs.md. -->",
+        "",
+        "Ratios of `make bench RECORD=1` on two cores: how many times its rival, in the same process, a case",
+        "takes; with ↑ how many times as fast it is. *Machine units* are seconds of a product of matrices",
+        "and a sort by NumPy. Seconds are not kept, since cores differ. A case is never dropped or made smaller",
+        "without a line here.",
+        "",
+        "| case | ratio | rival | first recorded | memory, GB |",
+        "|---|---|---|---|---|",
+    ]
+    for (script, case), line in sorted(newest.items()):
+        if line.ratio is None:
+            continue
+        then = first[script, case]
+        begun = "" if then is line or then.ratio is None else f"{then.ratio:.3g} at {then.commit}"
+        memory = f"{line.memory:.2g}" if line.memory else ""
+        lines.append(
+            f"| `{script}`: {case} | {'↑ ' * line.more}{line.ratio:.3g} | {line.rival} | {begun} | {memory} |"
+        )
+    noted = [line for line in history if line.note]
+    if noted:
+        lines += ["", "## Notes of the history", ""]
+        lines += [f"- `{line.script}`, {line.case}: {line.note}" for line in noted]
+    return "\n".join([*lines, "", unit_costs.strip(), ""])
+
+
+def _write_page() -> int:
+    text = page(recorded(), (HERE / "unit_costs.md").read_text(encoding="utf-8"))
+    (HERE / "RESULTS.md").write_text(text, encoding="utf-8")
+    return 0
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run benchmarks, compare, and record what was asked to be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="some cases, in three minutes")
     parser.add_argument("--record", action="store_true", help="add what was measured to history.csv")
+    parser.add_argument("--page", action="store_true", help="only write RESULTS.md again")
     parser.add_argument("scripts", nargs="*", help="all of them unless named")
     asked = parser.parse_args(arguments)
+    if asked.page:
+        return _write_page()
     names = asked.scripts or sorted(path.name for path in HERE.glob("bench_*.py"))
     commands = QUICK if asked.quick else [(name,) for name in names]
     history = recorded()
@@ -188,6 +230,7 @@ def main(arguments: Sequence[str]) -> int:
             ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True, check=True
         ).stdout.strip()
         _append(Line(**asdict(line) | {"commit": commit}) for line in found)
+        _write_page()
     return 1 if failed or gone or worse(found, history) else 0
 
 

@@ -57,3 +57,19 @@ def test_every_script_of_the_quick_run_exists() -> None:
 
 def test_every_recorded_script_exists() -> None:
     assert all((history.HERE / line.script).is_file() for line in history.recorded())
+
+
+def test_the_page_has_the_newest_line_of_every_case_and_what_went() -> None:
+    lines = [CASE, MORE, replace(CASE, ratio=1.5, commit="def"), replace(MORE, ratio=None, note="it went")]
+    text = history.page(lines, "## Unit costs")
+    assert "| `bench_a.py`: 1,000 rows | 1.5 | the scan | 2 at abc |  |" in text
+    assert "a loop |" not in text
+    assert "- `bench_a.py`, a loop: it went" in text
+    assert text.endswith("## Unit costs\n")
+
+
+def test_the_page_is_that_of_the_history() -> None:
+    if history.FILE.exists():
+        unit_costs = (history.HERE / "unit_costs.md").read_text(encoding="utf-8")
+        written = (history.HERE / "RESULTS.md").read_text(encoding="utf-8")
+        assert written == history.page(history.recorded(), unit_costs)
