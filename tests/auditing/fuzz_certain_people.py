@@ -7,8 +7,11 @@ of the posterior variance over all of them is what the best attack leaves. Two t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -54,13 +57,28 @@ def draw_law(rng: np.random.Generator) -> dict[str, Any]:
     return {"law": "rounding", "to": int(rng.integers(2, 6)), "how": how}
 
 
+def blanked(items: str, by: str, counted: str, below: int, way: int) -> tuple[str, dict[str, Any]]:
+    """A query that blanks counts below a number: by the plan, by HAVING, or by CASE."""
+    keys, grouped = (f"{by}, ", f" GROUP BY {by}") if by else ("", "")
+    count = f"COUNT(*) FILTER (WHERE {counted})" if counted else "COUNT(*)"
+    if below and way == 1 and by and ", COUNT" not in items:
+        return f"SELECT {keys}{items} FROM data{grouped} HAVING {count} >= {below}", {}
+    if below and way == 2 and counted and ", COUNT" not in items:
+        case = f"CASE WHEN {count} < {below} THEN NULL ELSE {count} END AS n"
+        return f"SELECT {keys}{case} FROM data{grouped}", {}
+    plain = f"SELECT {keys}{items} FROM data{grouped}"
+    return plain, {"suppress_below": below} if below else {}
+
+
 def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
-    people, category = int(rng.integers(3, 8)), trial % 3 == 2
+    people, category, presence = int(rng.integers(3, 8)), trial % 4 == 2, trial % 4 == 3
     values: list[Any] = ["x", "y", "z"] if category else [False, True]
     if category:
         people = min(people, 6)
     share = rng.choice([0.1, 0.5, 0.9])
     drawn = rng.random(people) < share
+    if presence:  # some are there, and some are not
+        drawn[:2] = True, False
     secrets = [values[int(rng.integers(3))] if category else bool(one) for one in drawn]
     table = pd.DataFrame(
         {
@@ -76,31 +94,34 @@ def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
     for number, by in enumerate(GROUPS):
         if rng.random() < 0.4 and not (number == 3 and not releases):
             continue
-        law, below = draw_law(rng), int(rng.choice([0, 0, 2, 3]))
-        keys, grouped = (f"{by}, ", f" GROUP BY {by}") if by else ("", "")
-        counted = "secret" if not category else "secret = 'x'"
-        items = f"COUNT(*) FILTER (WHERE {counted}) AS n"
-        if category:
+        law, below, way = draw_law(rng), int(rng.choice([0, 0, 2, 3])), int(rng.integers(3))
+        counted = "" if presence else "secret" if not category else "secret = 'x'"
+        items = f"COUNT(*) FILTER (WHERE {counted}) AS n" if counted else "COUNT(*) AS n"
+        if category and rng.random() < 0.5:
             items += ", COUNT(*) FILTER (WHERE secret = 'y') AS m"
-        release = {"name": f"r{number}", "sql": f"SELECT {keys}{items} FROM data{grouped}", "noise": law}
-        releases.append(release | ({"suppress_below": below} if below else {}))
+        sql, more = blanked(items, by, counted, below, way)
+        count["blanks in SQL"] += bool(below and not more)
+        releases.append({"name": f"r{number}", "sql": sql, "noise": law, **more})
         laws.append((law, below))
-        groups.append([one for one in by.split(", ") if one])
+        groups.append([", AS m" if "AS m" in items else ""] + [one for one in by.split(", ") if one])
     kind: dict[str, Any] = {"kind": "category", "categories": values} if category else {"kind": "boolean"}
-    result = sl.audit(
-        {
-            "data": {"source": table, "record": "id", "secret": "secret", **kind},
-            "limits": {"remaining_uncertainty": 0.5},
-            "release": releases,
-        }
-    )
+    data: dict[str, Any] = {"source": table, "record": "id", "secret": "secret", **kind}
+    with TemporaryDirectory() as folder:
+        if presence:
+            there, frame = table[table.secret].drop(columns="secret"), Path(folder) / "frame.parquet"
+            table.drop(columns="secret").to_parquet(frame)
+            data = {"source": there, "record": "id", "secret": "presence", "frame": str(frame)}
+        limits = {"remaining_uncertainty": 0.5}
+        result = sl.audit({"data": data, "limits": limits, "release": releases})
+    count["of presence"] += presence
 
     numbers = []  # who is counted if they hold which value, and how that is published
-    for (law, below), keys_of in zip(laws, groups, strict=True):
+    for (law, below), (two, *keys_of) in zip(laws, groups, strict=True):
         labels = [tuple(row) for row in table[keys_of].to_numpy()] if keys_of else [()] * people
         for label in sorted(set(labels)):
             inside = np.array([one == label for one in labels])
-            numbers += [(inside, value, law, below) for value in (values[:2] if category else [True])]
+            asked_of = (values[:2] if two else values[:1]) if category else [True]
+            numbers += [(inside, value, law, below) for value in asked_of]
 
     def counts(world: tuple[Any, ...]) -> list[int]:
         secret = np.array(world, dtype=object)
@@ -131,22 +152,26 @@ def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
         return  # no rule says what is published
     asked = values if category else [True]
     views = [seen(world) for world in worlds]
-    chance = 1 / len(values)
-    of_view = Counter(views)
-    yes = {(view, i, value): 0 for view in of_view for i in range(people) for value in asked}
+    yes_share = sum(secrets) / people if presence else 1 / len(values)
+    chance_of = {value: 1 / len(values) for value in values} if category else {}
+    chance_of |= {} if category else {True: yes_share, False: 1 - yes_share}
+    weight: dict[Any, float] = {}
+    held_by: dict[Any, float] = {}
     for world, view in zip(worlds, views, strict=True):
+        chance = math.prod(chance_of[value] for value in world)
+        weight[view] = weight.get(view, 0.0) + chance
         for i, held in enumerate(world):
             if held in asked:
-                yes[view, i, held] += 1
+                held_by[view, i, held] = held_by.get((view, i, held), 0.0) + chance
     for value in asked:
         for i in range(people):
-            left = sum(
-                yes[view, i, value] * (size - yes[view, i, value]) / size for view, size in of_view.items()
-            )
-            remaining = left / len(worlds) / (chance * (1 - chance))
+            yes = {view: held_by.get((view, i, value), 0.0) for view in weight}
+            left = sum(yes[view] * (total - yes[view]) / total for view, total in weight.items())
+            remaining = left / (chance_of[value] * (1 - chance_of[value]))
             lower = result.least_remaining_uncertainty
             assert lower is None or lower.lower <= remaining + 1e-9, (lower, remaining)
             count["lower ends compared"] += 1
+            count["lower ends above 0"] += lower is not None and lower.lower > 0
 
 
 def fuzz(seed: int, seconds: float, most: float = float("inf")) -> dict[str, int]:

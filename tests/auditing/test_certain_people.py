@@ -69,10 +69,12 @@ def test_rounding_alone_hides_zero_and_a_finer_release_tells_it() -> None:
     alone = audited(table, {"sql": BY_WARD, **rounded})
     assert alone.certain is not None
     assert alone.certain.people == 0
-    # Up to two of three may be ill, and nothing tells the three apart: they keep two thirds on average.
+    # Nothing tells the three apart, and 3 is published as another number than 2. To whom one of them is told,
+    # the count says something of the other two only if that one is ill: 1 − (1/2)/2 is left at least. By
+    # the posterior of all three it is 6/7.
     assert alone.verdict.status == "passed"
     assert alone.least_remaining_uncertainty is not None
-    assert alone.least_remaining_uncertainty.lower == pytest.approx(2 / 3, abs=1e-6)
+    assert alone.least_remaining_uncertainty.lower == pytest.approx(3 / 4, abs=1e-6)
     # All 33 people: 12 is published as 10, which is 8 to 12. With 12 exact in b, nobody is left for a.
     total = {"sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", **rounded}
     exact_b = {"sql": BY_WARD.replace("GROUP", "WHERE ward = 'b' GROUP"), "noise": {"law": "none"}}

@@ -14,6 +14,7 @@ import numpy as np
 
 from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.beliefs import Belief
+from sightline.auditing.hidden_in_intervals import kept_in_intervals
 from sightline.auditing.lowering import BoolArray, Lowered, lower, sums_over_persons
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
@@ -421,7 +422,10 @@ def _assessed(
     attacks = not (pricing.by_count_rule or lowered.only_guarantee)
     exposure = assess(lowered.design, upper=upper, limit=limit, least=least, attacks=attacks)
     moved = lowered.of_records(pricing.moved(lowered.membership))
-    return replace(exposure, lower=at_least_by_noise(exposure.lower, exposure.upper, moved))
+    lower = at_least_by_noise(exposure.lower, exposure.upper, moved)
+    if pricing.by_count_rule:
+        lower = np.maximum(lower, kept_in_intervals(lowered, pricing)[:, None])
+    return replace(exposure, lower=lower)
 
 
 def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:

@@ -22,11 +22,14 @@ from dataclasses import field
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.errors import require_plan
 from sightline.values import frozen
 
+BoolArray = NDArray[np.bool_]
+_ROUNDING = 1e-8  # of a sum of chances: logarithms of factorials of millions lose that many digits at most
 Chances = Mapping[int, float]  # of the changes of a count
 
 
@@ -188,6 +191,30 @@ class CountRule:
                 low[place], high[place] = max(low[place], ends[0][0]), min(high[place], ends[1][0])
         return low, high
 
+    def cuts(self, largest: int) -> BoolArray:
+        """For every count c below ``largest``, whether c and c + 1 people may be told apart.
+
+        Where chance decides, or no rule says what is published, they are.
+        """
+        if self.by_chance or self.within:
+            return np.ones(largest, dtype=np.bool_)
+        values = np.nan_to_num(self.published(np.arange(largest + 1.0)), nan=-1.0)
+        return np.asarray(np.diff(values) != 0)
+
+    def chance_of_a_cut(self, people: int, *, together: int, share: float) -> float:
+        """At most the chance that what is published depends on how many of ``together`` people say yes.
+
+        All ``people`` that it counts from say yes by themselves, each with the chance ``share``.
+
+        >>> round(CountRule(to=10).chance_of_a_cut(1_000, together=1, share=0.5), 4)
+        0.1
+        >>> CountRule().chance_of_a_cut(1_000, together=1, share=0.5)
+        1.0
+        """
+        before = np.concatenate([[0], np.cumsum(self.cuts(people))])
+        cut = before[together:] > before[: before.size - together]
+        return min(1.0, float(binomial_chances(people - together, share)[cut].sum()) + _ROUNDING)
+
     def affinity(self, largest: int) -> float:
         """The least affinity of what c and c + 1 people are published as, for c below ``largest``."""
         reach = self.below + (len(self.table.lines) + 1 if self.table else 2 * self.to)
@@ -204,6 +231,14 @@ class CountRule:
         reach = self.below + (len(self.table.lines) + 1 if self.table else 2 * self.to)
         pairs = ((self.line(one), self.line(one + 1)) for one in range(min(largest, reach)))
         return min((_kept(first, second) for first, second in pairs), default=1.0)
+
+
+def binomial_chances(number: int, share: float) -> FloatArray:
+    """The chances of 0 to ``number`` yeses of so many people, up to rounding."""
+    logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, number + 1)))])
+    yes = np.arange(number + 1)
+    found = logs[-1] - logs - logs[::-1] + yes * math.log(share) + yes[::-1] * math.log1p(-share)
+    return np.asarray(np.exp(found))
 
 
 def _affinity(first: Chances, second: Chances) -> float:
