@@ -238,7 +238,7 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
     assert result.guaranteed_by_noise <= least.lower
     # Without the risk over all worlds of the record, which is more than a count of one category leaves, and
     # without what others hide.
-    monkeypatch.setattr("sightline.bounds.assessment.of_few_values", lambda _, *ends, **__: ends)
+    monkeypatch.setattr("sightline.bounds.assessment.of_few_values", lambda found, **_: found)
     monkeypatch.setattr("sightline.auditing.findings.with_walk", lambda _, lower, upper, limit: lower)
     least = assemble(find(plan, membership)).least_remaining_uncertainty
     assert least is not None

@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 from sightline.bounds import few_values, listed_worlds
-from sightline.bounds.assessment import assess
+from sightline.bounds.assessment import Bound, assess
 from sightline.bounds.coin import coin_risk
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.moves import MoveTable, moves_about
@@ -339,3 +339,28 @@ def test_more_noise_lowers_a_lower_end_by_little(seed: int, monkeypatch: pytest.
         for factor in 10.0 ** np.arange(-3, 2.1, 0.25)
     ]
     assert all(np.all(more >= less - 0.02) for less, more in itertools.pairwise(ends))
+
+
+def test_every_end_says_which_bound_gives_it() -> None:
+    """Of designs in which one bound is known to be the best; and each named bound alone gives that end."""
+    alike = design_of(np.ones((1, 8)), np.array([1e-6]), TwoPointPrior(0.0, 1.0))
+    single = design_of(np.eye(3), np.ones(3), TwoPointPrior(0.0, 1.0))
+    generator = np.random.default_rng(3)
+    crowd = design_of(
+        (generator.random((6, 40)) < 0.5).astype(float), np.full(6, 2.0), TwoPointPrior(0.0, 1.0)
+    )
+    found = {name: assess(one) for name, one in (("alike", alike), ("single", single), ("crowd", crowd))}
+    named = {name: {Bound(int(by)) for by in np.ravel(one.by)} for name, one in found.items()}
+    assert named["alike"] == named["single"] == {Bound.HIDDEN}  # which counts people who are alike, too
+    assert Bound.GENIES in named["crowd"]
+    few_rows = FewValues.of_design(crowd)
+    assert few_rows is not None
+    everyone = np.ones(len(few_rows.kinds), dtype=bool)
+    for bound, ends in (
+        (Bound.GENIES, few_rows.by_genies(everyone)),
+        (Bound.MOVES, few_rows.by_moves(everyone, np.zeros(everyone.size))),
+    ):
+        own = np.asarray(found["crowd"].by).ravel() == int(bound)
+        assert found["crowd"].lower.ravel()[own] == pytest.approx(
+            ends[few_rows.person].ravel()[own], rel=1e-12
+        )

@@ -196,6 +196,7 @@ def _entry(
         size=size,
         category=linear.category(column) if linear.rows_of_unit[unit] == 1 else None,
         remaining_uncertainty=found.bracket(column),
+        lower_by=found.lower_by(column),
         upper_by=found.upper_by(column),
         recipe=recipe,
         feature=name,

@@ -33,7 +33,7 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.table_units import key_columns
 from sightline.auditing.unit_findings import LinearFindings as LinearFindings
 from sightline.auditing.unit_findings import OtherRecords as OtherRecords
-from sightline.bounds.assessment import UnitExposure, assess
+from sightline.bounds.assessment import Bound, UnitExposure, assess
 from sightline.bounds.walking import with_walk
 from sightline.errors import require
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
@@ -377,7 +377,7 @@ def linear_findings(
     # As if they were exact, rounded counts have been bounded: a walk would take long, and find the same.
     if walked and not is_nonlinear(membership) and not pricing.by_count_rule:
         ends = with_walk(lowered.design, exposure.lower, exposure.upper_of_best, limit)
-        exposure = replace(exposure, lower=ends)
+        exposure = exposure.raised(ends, Bound.WALK)
     return LinearFindings(
         linear=lowered,
         exposure=exposure,
@@ -410,7 +410,7 @@ def findings_with(findings: Findings, lowered: Lowered, *, up_to: float = np.inf
     exposure = _assessed(lowered, findings.pricing, limit=whole.limit or np.inf)
     if lowered.design.place is whole.linear.design.place:  # what all numbers leave, some of them leave, too
         lower = np.maximum(exposure.lower, np.minimum(whole.exposure.lower, exposure.upper_of_best))
-        exposure = replace(exposure, lower=lower)
+        exposure = exposure.raised(lower, whole.exposure.by)
     lower_ends = _lower(lowered, exposure, findings.pricing, up_to)
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
 
@@ -422,10 +422,11 @@ def _assessed(
     attacks = not (pricing.by_count_rule or lowered.only_guarantee)
     exposure = assess(lowered.design, upper=upper, limit=limit, least=least, attacks=attacks)
     moved = lowered.of_records(pricing.moved(lowered.membership))
-    lower = at_least_by_noise(exposure.lower, exposure.upper, moved)
+    exposure = exposure.raised(at_least_by_noise(exposure.lower, exposure.upper, moved), Bound.NOISE)
     if pricing.by_count_rule:
-        lower = np.maximum(lower, kept_in_intervals(lowered, pricing)[:, None])
-    return replace(exposure, lower=lower)
+        within = np.maximum(exposure.lower, kept_in_intervals(lowered, pricing)[:, None])
+        exposure = exposure.raised(within, Bound.INTERVALS)
+    return exposure
 
 
 def _kept_by_noise(lowered: Lowered, pricing: Pricing) -> FloatArray:

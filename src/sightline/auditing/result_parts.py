@@ -219,6 +219,7 @@ class Exposed(ResultPart):
     rmse: float | None  # of the best unbiased linear attack on that value or sum; none without one
     rmse_percent_of_range: float | None
     remaining_uncertainty: Uncertainty | None = None  # of one record's value
+    lower_by: str = ""  # which proof gives its lower end: docs/theory/labeled.md lists them
     upper_by: str = "linear"  # whose risk its upper end is: linear, rounded or posterior
     releases: Annotated[tuple[str, ...], Many] = ()  # that the recipe uses, the heaviest first
     recipe: Recipe | None = None  # of the best unbiased attack

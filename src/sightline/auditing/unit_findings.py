@@ -14,7 +14,7 @@ from sightline.arrays import MOST_SQUARE, FloatArray, IndexArray
 from sightline.auditing.lowering import BoolArray, Lowered
 from sightline.auditing.pricing import Pricing, at_least_by_noise
 from sightline.auditing.result_parts import SMALL_GROUP, TotalView, Uncertainty
-from sightline.bounds.assessment import ATTACKS, UnitExposure, exposure_of
+from sightline.bounds.assessment import ATTACKS, Bound, UnitExposure, exposure_of
 from sightline.bounds.guesses import Guesses, guesses
 from sightline.bounds.lines import with_alike
 from sightline.bounds.unit_brackets import UnitBrackets
@@ -56,9 +56,10 @@ class OtherRecords:
         """What is exposed of some units of a table that is streamed: what needs no other unit."""
         assert self.brackets is not None
         found = exposure_of(lowered.design, self.brackets, alone=False)
-        lower = with_alike(lowered.units, lowered.design.noise, found.lower, found.upper)
+        alike = with_alike(lowered.units, lowered.design.noise, found.lower, found.upper)
+        found = found.raised(alike, Bound.ALIKE)
         moved = lowered.of_records(pricing.moved(lowered.membership))
-        return replace(found, lower=at_least_by_noise(lower, found.upper, moved))
+        return found.raised(at_least_by_noise(found.lower, found.upper, moved), Bound.NOISE)
 
 
 @frozen(slots=False)
@@ -279,6 +280,12 @@ class LinearFindings:
             after_lower=before * left.stddev_lower,
             after_upper=before * min(left.stddev_upper, 1.0),
         )
+
+    def lower_by(self, column: int) -> str:
+        """The bound that gives the lower end of a column; information where releases are not linear."""
+        if self.lower[column] != self.exposure.lower.ravel()[column]:
+            return "information"
+        return Bound(int(np.broadcast_to(self.exposure.by, self.exposure.lower.shape).ravel()[column])).text
 
     def upper_by(self, column: int) -> str:
         """The attack whose risk the upper end of a column is: the linear one, if it is as good."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cache, cached_property
 from typing import Any, Self
 
@@ -57,7 +58,27 @@ from sightline.values import frozen
 # left out where precisions differ by no more than this factor.
 _LARGE_TABLE, _NEARLY_EVEN = 1 << 18, 1.02
 ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
-_ENDS = ("lower", "rounded", "posterior")
+_ENDS = ("lower", "by", "rounded", "posterior")
+
+
+class Bound(IntEnum):
+    """Which proof gives a lower end."""
+
+    HIDDEN = 0  # each record by itself: behind the others for a number, with all others known for few values
+    LINES = 1  # along chords of values, in small designs
+    ALIKE = 2  # people whom no number tells apart
+    WORLDS = 3  # all worlds of a small component, listed
+    GENIES = 4  # everybody but one is told, for all at once
+    MOVES = 5  # the same for changes of several rows
+    TOLD_LAST = 6  # numbers that tell next to nothing come last
+    NOISE = 7  # whatever is known of all others
+    WALK = 8  # simulated from the truth
+    INTERVALS = 9  # of rounded and blank counts
+
+    @property
+    def text(self) -> str:
+        """Its name in a result."""
+        return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,6 +98,11 @@ class UnitExposure:
     # Upper ends by attacks on few values that are not linear: rounded softly, and the posterior mean.
     rounded: Any = np.inf
     posterior: Any = np.inf
+    by: Any = int(Bound.HIDDEN)  # which of the bounds gives the lower end
+
+    def raised(self, lower: FloatArray, bound: Any) -> Self:
+        """With better lower ends, and the bound, or one for each, that gives those that rise noticeably."""
+        return replace(self, lower=lower, by=np.where(lower > self.lower * (1 + NOTICEABLE), bound, self.by))
 
     @property
     def solver(self) -> RowSolver:
@@ -365,9 +391,9 @@ def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = N
     if first.all() or not np.any(found.lower < share * found.upper):
         return found
     fewer = _all_rows(design.take(first), asked)
+    better = np.minimum(np.maximum(found.lower, share * fewer.lower), found.upper)
     return replace(
-        found,
-        lower=np.minimum(np.maximum(found.lower, share * fewer.lower), found.upper),
+        found.raised(better, Bound.TOLD_LAST),
         posterior=np.minimum(found.posterior, np.maximum(fewer.upper_of_best, found.lower)),
     )
 
@@ -378,39 +404,39 @@ def _all_rows(design: Design, asked: _Asked) -> UnitExposure:
         found = _lower_ends_of_exact(design)
     else:
         found = _with_exact(design, _assess(design, asked.upper), asked.upper)
-    lower = with_alike(design.units, design.noise, found.lower, found.upper)
-    lower, posterior = of_few_values(design, lower, found.upper, limit=asked.limit, least=asked.least)
-    found = replace(found, lower=lower, posterior=posterior)
+    found = found.raised(with_alike(design.units, design.noise, found.lower, found.upper), Bound.ALIKE)
+    found = of_few_values(found, limit=asked.limit, least=asked.least)
     if not design.prior.fair or not asked.attacks:
         return found
     linear = None if isinstance(found, SlicedExposure) else found.solver.linear
     rounded = rounded_guesses(design, linear, found.upper, found.error)
-    return replace(found, rounded=np.maximum(np.minimum(rounded, found.upper), lower))
+    return replace(found, rounded=np.maximum(np.minimum(rounded, found.upper), found.lower))
 
 
-def of_few_values(
-    design: Design, lower: FloatArray, upper: FloatArray, *, limit: float = np.inf, least: bool = False
-) -> tuple[FloatArray, FloatArray]:
+def of_few_values(found: UnitExposure, *, limit: float = np.inf, least: bool = False) -> UnitExposure:
     """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
     by listed worlds; and the upper ends that these give.
     """
+    design, lower, upper = found.design, found.lower, found.upper
     wide = np.any(upper > lower * (1 + NOTICEABLE), axis=1)
     few = FewValues.of_design(design) if wide.any() else None
     if few is None:
-        return lower, upper
+        return replace(found, posterior=upper)
     listed = few.person >= 0
     persons, asked = few.person[listed], np.zeros(len(few.kinds), dtype=np.bool_)
     asked[few.person[listed & wide]] = True
     low = np.ones(len(few.kinds))
     np.minimum.at(low, persons, lower[listed].min(axis=1))
-    ends, most = by_listed_worlds(few, asked)
-    ends = np.maximum(ends, few.by_genies(asked))
-    low = np.maximum(low, ends.min(axis=1))
-    ends = np.maximum(ends, few.by_moves(asked, low, limit=limit, least=least))
-    lower, posterior = lower.copy(), upper.copy()
-    lower[listed] = np.maximum(lower[listed], np.minimum(ends[persons], upper[listed]))
+    worlds, most = by_listed_worlds(few, asked)
+    genies = few.by_genies(asked)
+    low = np.maximum(low, np.maximum(worlds, genies).min(axis=1))
+    every = np.stack([worlds, genies, few.by_moves(asked, low, limit=limit, least=least)])
+    bounds = np.array([Bound.WORLDS, Bound.GENIES, Bound.MOVES])[every.argmax(axis=0)]
+    better, by, posterior = lower.copy(), np.zeros(lower.shape, dtype=np.intp), upper.copy()
+    better[listed] = np.maximum(lower[listed], np.minimum(every.max(axis=0)[persons], upper[listed]))
+    by[listed] = bounds[persons]
     posterior[listed] = np.minimum(upper[listed], most[persons])
-    return lower, np.maximum(posterior, lower)
+    return replace(found.raised(better, by), posterior=np.maximum(posterior, better))
 
 
 def _of_nobody(design: Design) -> UnitExposure:
@@ -452,6 +478,7 @@ def _lower_ends_of_exact(design: Design) -> UnitExposure:
         error=np.zeros(shape),
         near=np.zeros(shape[0], dtype=np.bool_),
         information=np.where(touched, np.inf, 0.0),
+        by=int(Bound.ALIKE),
     )
 
 
@@ -471,7 +498,8 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
         told = told | (alone.directions > 0)[:, None]
     high = np.where(told & single, 0.0, found.upper)
     lower = np.minimum(np.where(inside[:, None], among * design.noise.share, others), high)
-    return replace(found, lower=lower, upper=high, given=alone.identifiable)
+    by = np.where(inside[:, None], int(Bound.ALIKE), int(Bound.HIDDEN))
+    return replace(found, lower=lower, upper=high, given=alone.identifiable, by=by)
 
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
@@ -487,6 +515,7 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
     """The last pass over a design's units; if not ``alone``, some of those that the brackets are for."""
     passed, solver = _as_read(design).units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
+    by: Any = int(Bound.HIDDEN)
     if brackets.upper:
         coarse = coarse_units(np.maximum(passed["error"].max(axis=1), passed["loose"]), solver.numbers)
         small = 0 < coarse.size <= MOST_KINDS and solver.numbers <= BALL_ROWS
@@ -498,7 +527,9 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
                 for name in ("lower", "upper", "error"):
                     passed[name][coarse[one_column]] = again[name]
         if alone:
-            passed["lower"] = with_lines(design, passed["lower"], passed["upper"])
+            first = passed["lower"]
+            passed["lower"] = with_lines(design, first, passed["upper"])
+            by = np.where(passed["lower"] > first, int(Bound.LINES), by)
     return UnitExposure(
         design=design,
         solved=_given(solver),
@@ -507,6 +538,7 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
         error=passed["error"],
         near=passed.get("near", np.ones(kinds, dtype=np.bool_)),
         information=passed.get("information", np.full(kinds, np.nan)),
+        by=by,
     )
 
 
