@@ -131,6 +131,8 @@ def why_no_what_if(findings: Findings) -> str:
         return f"it has moments or thresholds of more than {MOST_FACTORISED:,} rows"
     if findings.pricing.strategies:
         return "its numbers share their noise"
+    if any(release.derived for release in plan.releases):
+        return "releases are computed from the fit to others, which it would leave out"
     stated = [noise for release in plan.releases for noise in release.noise]
     if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"

@@ -237,6 +237,12 @@ class Release(Section):
         description="Whether a group was published only where a noisy count of its rows was large enough: "
         "withhold lists those that it hid, each time that the release was published.",
     )
+    derived: bool = Field(
+        default=False,
+        description="Whether it is computed from the fit to the other releases, with [publish] consistent: "
+        "it has no noise and costs nothing. Its numbers have to follow from measured ones, and 'sightline "
+        "fit' makes its table: what its query returns is never published.",
+    )
     published: bool = Field(
         default=False, description="Whether it is out already: a design leaves its noise as it is."
     )
@@ -296,6 +302,17 @@ class Release(Section):
         noise = tuple(one.without(gone) if one.by_cell else one for one in self.noise)
         names = (number_name(key, label) for key, label in gone)
         return self.model_copy(update={"withhold": (*self.withhold, *names), "noise": noise})
+
+    @model_validator(mode="after")
+    def _derived_is_measured_by_others(self) -> Self:
+        stated = self.noise_given or self.running or self.suppress_below or self.published or self.times > 1
+        require_plan(
+            not self.derived or not (stated or self.noise_within != (0.0, math.inf)),
+            "derived = true without noise, noise_within, running, suppress_below, published and times",
+            got="one of them",
+            fix="it is computed once, from the fit to what the other releases publish",
+        )
+        return self
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Self:
@@ -411,7 +428,19 @@ class Plan(Section):
             got=f"{twice[0] if twice else ''!r} twice",
             fix="for copies of one query use times",
         )
-        priced = [release for release in self.releases if not release.noise_given]
+        priced = [release for release in self.releases if not (release.noise_given or release.derived)]
+        derived = [release for release in self.releases if release.derived]
+        require_plan(
+            not derived or (self.publish.consistent and len(derived) < len(self.releases)),
+            "derived = true beside measured releases, with consistent = true in [publish]",
+            got="no other release" if self.publish.consistent else "consistent = false",
+        )
+        require_plan(
+            not derived or not self.rules.given,
+            "[rules] without derived releases",
+            got="both",
+            fix="rules are about the numbers that people see, and derived ones are not looked at by them",
+        )
         within, (low, high) = self.attacker.values_within, self.data.domain
         require_plan(
             within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),

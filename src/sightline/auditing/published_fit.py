@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
@@ -23,8 +25,8 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.errors import TooMuchWork, require_plan
 from sightline.numerics.constrained_fit import Columns
-from sightline.numerics.least_squares import LeastSquares
-from sightline.tables.membership import YES_OR_NO, Feature, Membership, Partition, Statistic
+from sightline.numerics.least_squares import LeastSquares, combinations
+from sightline.tables.membership import YES_OR_NO, Cell, Feature, Membership, Partition, Statistic
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
@@ -47,11 +49,9 @@ class PublishedFit:
                 "a fit needs all of them: give --max-memory"
             )
         owner = pricing.owner
-        mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])[owner]
-        rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
         return cls(
             columns=_columns(plan, membership),
-            factors=np.where(mean, rows, 1.0),
+            factors=_factors(membership),
             variances=pricing.noise_stddev**2 / pricing.times[owner],
             partition=owner,
         )
@@ -81,14 +81,98 @@ class PublishedFit:
         offset = self.columns.free[1]
         return self.numbers(self.system.fitted(self.sums(noisy) - offset) + offset)
 
-    def covariance(self) -> FloatArray:
-        """Of all fitted numbers."""
-        return np.asarray(self.system.covariance() / np.outer(self.factors, self.factors))
+    def covariance(self, derived: DerivedNumbers) -> FloatArray:
+        """Of all fitted numbers, measured and then derived."""
+        both = sparse.vstack([sparse.eye_array(self.factors.size), derived.weights])
+        return self.system.covariance(both @ sparse.diags_array(1 / self.factors))
+
+    def stddevs_of(self, derived: DerivedNumbers) -> FloatArray:
+        """Of derived numbers."""
+        return self.system.stddevs(derived.weights @ sparse.diags_array(1 / self.factors))
 
     @property
     def conditions(self) -> int | None:
         """How many numbers follow from others; ``None`` where too many hang together to count them."""
         return self.system.conditions
+
+
+@frozen(slots=False)
+class DerivedNumbers:
+    """Numbers of releases that are computed from the fit: ``weights @ measured numbers + constants``."""
+
+    partitions: tuple[Partition, ...]
+    cells: tuple[Cell, ...]
+    weights: Any  # numbers × measured numbers, sparse
+    constants: FloatArray  # from sizes of groups, which are public
+
+    @classmethod
+    def of(cls, plan: Plan, membership: Membership) -> DerivedNumbers:
+        """The derived numbers of a plan; one that does not follow from the measured ones is refused.
+
+        Only numbers that the membership has are measured: what it withholds derives nothing.
+        """
+        whole = membership.with_derived
+        if whole is None:
+            none = sparse.csr_array((0, len(membership.cells)))
+            return cls(partitions=(), cells=(), weights=none, constants=np.zeros(0))
+        place = {_name(membership, cell): at for at, cell in enumerate(membership.cells)}
+        names = [_name(whole, cell) for cell in whole.cells]
+        derived = np.array([plan.releases[name[0]].derived for name in names])
+        measured = np.array([name in place for name in names])
+        used = np.flatnonzero(derived | measured)
+        free, offset = _columns(plan, whole).free
+        owner = np.array([cell.partition for cell in whole.cells])
+        _check_whole(plan, whole, derived)
+        weights, wrong = combinations(free[used], measured[used], owner[used])
+        require_plan(
+            not wrong.size,
+            f"release {_named(plan, whole, used[wrong])!r}: derived numbers that follow from measured ones",
+            got=f"{wrong.size:,} of {int(derived.sum()):,} that do not",
+            fix="measure it, with noise of its own, or a finer table of the same people",
+        )
+        given, wanted = np.flatnonzero(measured), np.flatnonzero(derived)
+        sizes = _factors(whole)
+        order = np.array([place[names[at]] for at in given], dtype=np.intp)
+        constants = (offset[wanted] - weights @ offset[given]) / sizes[wanted]
+        scaled = sparse.diags_array(1 / sizes[wanted]) @ weights @ sparse.diags_array(sizes[given])
+        moved = sparse.csr_array(
+            (np.ones(given.size), (np.arange(given.size), order)), shape=(given.size, len(place))
+        )
+        return cls(
+            partitions=tuple(whole.partitions[owner[at]] for at in wanted),
+            cells=tuple(whole.cells[at] for at in wanted),
+            weights=sparse.csr_array(scaled @ moved),
+            constants=np.asarray(constants),
+        )
+
+
+def _name(membership: Membership, cell: Cell) -> tuple[int, int, int, int, str, tuple[str, ...]]:
+    """A number of a plan, whichever others there are beside it."""
+    part = membership.partitions[cell.partition]
+    return part.query, part.select, part.grouping_set, part.aggregate, str(part.parameter), cell.key
+
+
+def _check_whole(plan: Plan, membership: Membership, derived: NDArray[np.bool_]) -> None:
+    """Whether something follows from other numbers is decided over the integers."""
+    wrong = [p for p, weights in membership.weights.items() if not _whole(weights)]
+    require_plan(
+        not wrong,
+        "derived = true beside aggregates with whole weights",
+        got=f"others in release {_release(plan, membership, wrong)!r}",
+    )
+
+
+def _named(plan: Plan, membership: Membership, cells: IndexArray) -> str:
+    return _release(plan, membership, [membership.cells[at].partition for at in cells])
+
+
+def _factors(membership: Membership) -> FloatArray:
+    """The rows behind a mean, 1 for a sum."""
+    part = membership.partitions
+    return np.array(
+        [cell.rows if part[cell.partition].statistic is Statistic.MEAN else 1 for cell in membership.cells],
+        dtype=np.float64,
+    )
 
 
 def _columns(plan: Plan, membership: Membership) -> Columns:
@@ -162,6 +246,7 @@ def check_fit(plan: Plan, membership: Membership, pricing: Pricing) -> None:
     broken = (
         [p for p in membership.weights if not _whole(membership.weights[p])] if plan.publish.whole else []
     )
+    assert not any(release.derived for release in plan.releases) or membership.with_derived is not None
     require_plan(
         not plan.data.only_guarantee,
         "[publish] consistent with secret = 'presence' beside a frame",
@@ -174,6 +259,8 @@ def check_fit(plan: Plan, membership: Membership, pricing: Pricing) -> None:
         got=f"{membership.dropped:,} rows without",
         fix="a fit uses which groups rows with a secret are in, and that would tell who has one",
     )
+    if any(release.derived for release in plan.releases):
+        DerivedNumbers.of(plan, membership)
     for wrong, wanted, got in (
         (exact, "noise on every number", "numbers without noise"),
         (shared, "independent noise on every number", "running sums or a mechanism"),

@@ -17,11 +17,13 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.beliefs import ONE_VALUE
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.lowering import LINEAR
+from sightline.auditing.plan import Release
 from sightline.auditing.pricing import feature_range
 from sightline.auditing.result import ReleaseReport, Stage
 from sightline.auditing.result_parts import TOP, NoiseOfRange, ReleaseAccuracy
 from sightline.progress import report
 from sightline.tables.membership import YES_OR_NO, Feature, Partition, Statistic
+from sightline.values import frozen
 
 
 def release_reports(
@@ -39,13 +41,16 @@ def release_reports(
     counted = np.zeros(len(plan.releases), dtype=np.intp)
     for bundle in pricing.bundles:
         counted[membership.partitions[bundle[0]].query] += pricing.times[bundle[0]]
-    fitted = _fit_stddevs(findings)
+    fits = _FitErrors.of(findings)
     reports = []
     for query, release in enumerate(plan.releases):
         mine: FloatArray = noise[queries == query]
         parts = [p for p in membership.partitions if p.query == query]
         effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None}
         note = ""
+        if release.derived:
+            reports.append(_derived_report(release, fits.derived(query)))
+            continue
         if not parts:
             note = "depends on no secret: costs nothing and reveals nothing"
         elif mine.size == 0:
@@ -64,8 +69,8 @@ def release_reports(
                 counted=int(counted[query]),
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
-                smallest_fit_stddev=_end(fitted[queries == query], np.min),
-                largest_fit_stddev=_end(fitted[queries == query], np.max),
+                smallest_fit_stddev=_end(fits.measured[queries == query], np.min),
+                largest_fit_stddev=_end(fits.measured[queries == query], np.max),
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
                 note=note,
@@ -76,13 +81,52 @@ def release_reports(
     return tuple(reports)
 
 
-def _fit_stddevs(findings: Findings) -> FloatArray:
-    """The standard deviation of every number of the fit, if that is published; not a number otherwise."""
-    if not findings.plan.publish.consistent or findings.membership.streamed:
-        return np.full(len(findings.membership.cells), np.nan)
-    from sightline.auditing.published_fit import PublishedFit  # few plans publish a fit
+@frozen
+class _FitErrors:
+    """The standard deviations of the fit; not a number where it is not published, or too large."""
 
-    return PublishedFit.of(findings.plan, findings.membership, findings.pricing).stddevs
+    measured: FloatArray
+    computed: FloatArray  # of derived numbers
+    query: IndexArray  # their releases
+
+    @classmethod
+    def of(cls, findings: Findings) -> _FitErrors:
+        plan, membership = findings.plan, findings.membership
+        if not plan.publish.consistent or membership.streamed:
+            none = np.zeros(0)
+            return cls(
+                measured=np.full(len(membership.cells), np.nan), computed=none, query=none.astype(np.intp)
+            )
+        from sightline.auditing.published_fit import DerivedNumbers, PublishedFit  # few plans publish a fit
+
+        fit, derived = (
+            PublishedFit.of(plan, membership, findings.pricing),
+            DerivedNumbers.of(plan, membership),
+        )
+        queries = np.array([part.query for part in derived.partitions], dtype=np.intp)
+        return cls(measured=fit.stddevs, computed=fit.stddevs_of(derived), query=queries)
+
+    def derived(self, query: int) -> FloatArray:
+        """Of the numbers of one derived release."""
+        return np.asarray(self.computed[self.query == query])
+
+
+def _derived_report(release: Release, stddevs: FloatArray) -> ReleaseReport:
+    """A release without noise of its own."""
+    return ReleaseReport(
+        name=release.name,
+        times=1,
+        outputs=int(stddevs.size),
+        counted=0,
+        smallest_noise_stddev=None,
+        largest_noise_stddev=None,
+        smallest_fit_stddev=_end(stddevs, np.min),
+        largest_fit_stddev=_end(stddevs, np.max),
+        noise_given=False,
+        newly_exposes=0,
+        exposes_alone=0,
+        note="computed from the fit to the other releases: costs nothing and reveals no more than they do",
+    )
 
 
 def _end(stddevs: FloatArray, of: Callable[[FloatArray], float]) -> float | None:

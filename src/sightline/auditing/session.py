@@ -39,7 +39,7 @@ from sightline.tables.occurring import public_columns
 from sightline.tables.other_secrets import check_other_secrets
 from sightline.tables.persons import no_persons, person_table, range_of_means
 from sightline.tables.presence import FRAME, check_columns_agree, presence_query, share_present
-from sightline.tables.published import with_steps
+from sightline.tables.published import published, with_steps
 from sightline.tables.records import (
     adds_up_alike,
     cell_totals,
@@ -148,9 +148,19 @@ class Session:
         if membership.contributions <= 1:
             if membership.adds_up:
                 membership = replace(membership, rows_behind=rows_behind(self.engine, self.counted))
-            return self._published(membership)
+            return self._measured(self._published(membership))
         report("finding whose rows they are", 0.0)
-        return self._published(replace(membership, persons=self.persons(membership, person_table)))
+        persons = self.persons(membership, person_table)
+        return self._measured(self._published(replace(membership, persons=persons)))
+
+    def _measured(self, membership: Membership) -> Membership:
+        """The numbers that get noise, which are all that is audited: derived ones are computed from them."""
+        derived = {query for query, release in enumerate(self.plan.releases) if release.derived}
+        if not derived:
+            return membership
+        partition, cells = membership.partitions, membership.cells
+        gone = [place for place, cell in enumerate(cells) if partition[cell.partition].query in derived]
+        return replace(published(membership, withheld=gone), with_derived=membership, made={})
 
     def persons(self, membership: Membership, table: Callable[..., PersonTable]) -> PersonTable:
         """Whose rows they are, as the plan says that they are."""
@@ -485,4 +495,6 @@ def _why_not_streamed(session: Session, counted: CountedTable) -> str:
         return "numbers are withheld"
     if any(one.factored for one in session.plan.releases):
         return "numbers share their noise"
+    if any(one.derived for one in session.plan.releases):
+        return "releases are computed from the fit"
     return why_not_streamed(counted) or ""

@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
-from sightline.auditing.published_fit import PublishedFit, check_fit
+from sightline.auditing.published_fit import DerivedNumbers, PublishedFit, check_fit
 from sightline.auditing.reading import PlanLike, read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidInput, require, require_plan
@@ -29,7 +30,7 @@ from sightline.numerics.constrained_fit import non_negative, whole
 from sightline.numerics.least_squares import solution
 from sightline.progress import Progress, report, reporting
 from sightline.tables.engines.address import LARGEST_FILE, csv_lines
-from sightline.tables.membership import Membership
+from sightline.tables.membership import Cell, Membership, Partition
 from sightline.values import frozen
 
 _FIRST, _LAST = ("plan", "release", "label"), ("copy", "noise_stddev", "value")
@@ -44,6 +45,7 @@ class FitTask:
     membership: Membership
     pricing: Pricing
     fit: PublishedFit
+    derived: DerivedNumbers
     digest: str
 
     @property
@@ -58,13 +60,25 @@ class FitTask:
             f"key_{place + 1}" for place in range(max(len(one.key) for one in self.membership.cells))
         )
 
+    @property
+    def partitions(self) -> list[Partition]:
+        """Of every number, measured and then derived."""
+        measured = [self.membership.partitions[cell.partition] for cell in self.membership.cells]
+        return [*measured, *self.derived.partitions]
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Every number, measured and then derived."""
+        return [*self.membership.cells, *self.derived.cells]
+
     def names(self) -> list[tuple[str, ...]]:
-        """Release, label and group of every number."""
-        return [
-            (self.plan.releases[part.query].name, part.label, *cell.key)
-            for cell in self.membership.cells
-            for part in (self.membership.partitions[cell.partition],)
-        ]
+        """Release, label and group of every measured number."""
+        return self.all_names()[: len(self.membership.cells)]
+
+    def all_names(self) -> list[tuple[str, ...]]:
+        """The same of every number, measured and then derived."""
+        both = zip(self.partitions, self.cells, strict=True)
+        return [(self.plan.releases[part.query].name, part.label, *cell.key) for part, cell in both]
 
 
 @frozen
@@ -90,13 +104,12 @@ class FittedTables:
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """The name and the content of a CSV file for each release, and of the covariance if asked for."""
-        task, cells = self.task, self.task.membership.cells
-        partition = [task.membership.partitions[cell.partition] for cell in cells]
+        task, cells, partition = self.task, self.task.cells, self.task.partitions
         for query, name in enumerate(_file_names([one.name for one in task.plan.releases])):
             own = [place for place, part in enumerate(partition) if part.query == query]
             if not own:
                 continue
-            keys = partition[own[0]].key_names or task.key_columns[: len(cells[own[0]].key)]
+            keys = partition[own[0]].key_names or [f"key_{at + 1}" for at in range(len(cells[own[0]].key))]
             several = any(partition[place].label for place in own)
             lines = [[*keys, *["label"] * several, "value", "stddev"]]
             for place in own:
@@ -106,7 +119,9 @@ class FittedTables:
                 lines.append([*cells[place].key, *label, _written(self.values[place]), error])
             yield f"{name}.csv", _csv(lines)
         if self.covariance is not None:
-            names = [": ".join(filter(None, (one[0], one[1], ", ".join(one[2:])))) for one in task.names()]
+            names = [
+                ": ".join(filter(None, (one[0], one[1], ", ".join(one[2:])))) for one in task.all_names()
+            ]
             lines = [["number", *names]]
             lines += [
                 [name, *map(repr, line)] for name, line in zip(names, self.covariance.tolist(), strict=True)
@@ -116,12 +131,15 @@ class FittedTables:
     def lines(self) -> list[str]:
         """What was done, in a few sentences."""
         noise = np.sqrt(self.task.fit.variances)
-        known = ~np.isnan(self.stddevs)
+        stddevs = self.stddevs[: noise.size]
+        known = ~np.isnan(stddevs)
         said = [f"{noise.size:,} numbers, fitted."]
         if self.conditions is not None:
             said = [f"{noise.size:,} numbers, of which {self.conditions:,} follow from the others, fitted."]
+        if self.task.derived.cells:
+            said.append(f"{len(self.task.derived.cells):,} more were computed from the fit.")
         if known.any():
-            before, after = np.median(noise[known]), np.median(self.stddevs[known])
+            before, after = np.median(noise[known]), np.median(stddevs[known])
             said.append(f"Error of a typical number: from ± {before:.3g} to ± {after:.3g} by the fit.")
         publish = self.task.plan.publish
         if publish.non_negative:
@@ -158,15 +176,16 @@ def fit_task(plan: PlanLike, *, progress: Progress | None = None) -> FitTask:
         pricing = price(session.plan, membership)
         check_fit(session.plan, membership, pricing)
         fit = PublishedFit.of(session.plan, membership, pricing)
-    task = FitTask(plan=checked, membership=membership, pricing=pricing, fit=fit, digest="")
-    again = [name for name, times in Counter(task.names()).items() if times > 1]
+        derived = DerivedNumbers.of(session.plan, membership)
+    task = FitTask(plan=checked, membership=membership, pricing=pricing, fit=fit, derived=derived, digest="")
+    again = [name for name, times in Counter(task.all_names()).items() if times > 1]
     require_plan(
         not again,
         "a name of its own for each number: release, label and group",
         got=f"several of one name in release {again[0][0][:60] if again else ''!r}",
         fix="give the aggregates other names: AS",
     )
-    return FitTask(plan=checked, membership=membership, pricing=pricing, fit=fit, digest=_digest(task))
+    return replace(task, digest=_digest(task))
 
 
 def noisy_file(task: FitTask) -> bytes:
@@ -218,14 +237,15 @@ def fitted_tables(task: FitTask, noisy: FloatArray, *, covariance: bool = False)
         rounded = made.numbers(columns.rows @ kinds)
         rounding = float(np.sqrt(np.mean(np.square(rounded - values))))
         values = rounded
+    computed = task.derived.weights @ values + task.derived.constants
     return FittedTables(
         task=task,
-        values=values,
-        stddevs=made.stddevs,
+        values=np.concatenate([values, np.rint(computed) if publish.whole else computed]),
+        stddevs=np.concatenate([made.stddevs, made.stddevs_of(task.derived)]),
         conditions=made.conditions,
         misfit=misfit,
         rounding=rounding,
-        covariance=made.covariance() if covariance else None,
+        covariance=made.covariance(task.derived) if covariance else None,
     )
 
 

@@ -172,6 +172,56 @@ def nested(rows: Any, partition: IndexArray) -> Any:
     return sparse.csr_array((np.concatenate(entries), where), shape=(made, count))
 
 
+def combinations(rows: Any, measured: NDArray[np.bool_], partition: IndexArray) -> tuple[Any, IndexArray]:
+    """Rows that were not measured as combinations of those that were, proved over the integers.
+
+    The weights, a line for each row that was not measured over all that were; and the rows, by their place
+    among all, that are no combination of measured ones.
+
+    >>> rows, measured = sparse.csr_array([[1, 0], [0, 1], [1, 1], [1, 2]]), np.arange(4) < 2
+    >>> weights, wrong = combinations(rows, measured, np.array([0, 0, 1, 2]))
+    >>> weights.toarray().tolist(), wrong.tolist()
+    ([[1.0, 1.0], [1.0, 2.0]], [])
+    """
+    rows = sparse.csr_array(rows)
+    given, wanted = np.flatnonzero(measured), np.flatnonzero(~measured)
+    place = np.zeros(measured.size, dtype=np.intp)
+    place[given], place[wanted] = np.arange(given.size), np.arange(wanted.size)
+    weights = sparse.lil_array((wanted.size, given.size))
+    open_ = set(wanted.tolist()) - set(wanted[np.diff(rows.indptr)[wanted] == 0].tolist())  # nobody is in it
+    sums = nested(rows, partition)
+    for line in range(sums.shape[0]):
+        own = slice(sums.indptr[line], sums.indptr[line + 1])
+        places, entries = sums.indices[own], sums.data[own]
+        row = int(places[entries < 0][0])
+        if row in open_ and measured[places[entries > 0]].all():
+            weights[place[row], place[places[entries > 0]]] = 1.0
+            open_.discard(row)
+    if not open_:
+        return weights.tocsr(), np.zeros(0, dtype=np.intp)
+    left = np.array(sorted(open_), dtype=np.intp)
+    _, label, sizes = np.unique(partition[given], return_inverse=True, return_counts=True)
+    apart = label == np.argmax(sizes)
+    apart &= np.diff(rows.indptr)[given] > 0
+    if np.count_nonzero(~apart) + left.size > MOST_DENSE:
+        raise TooMuchWork(
+            f"expected at most {MOST_DENSE:,} numbers beside the largest table to derive others from, got "
+            f"{np.count_nonzero(~apart) + left.size:,}; derive sums of one measured table"
+        )
+    chosen = np.concatenate([given, left])
+    first, last = np.flatnonzero(apart), np.arange(given.size, chosen.size)
+    order = np.concatenate([np.flatnonzero(~apart & (np.diff(rows.indptr)[given] > 0)), last])
+    found = dependencies(rows[chosen], first, order)
+    inside = found.others[found.others >= given.size] if found.proved else np.zeros(0, dtype=np.intp)
+    measured_alone = found.kept < given.size
+    for row in inside.tolist():
+        line = found.weights[np.flatnonzero(found.others == row)]
+        if not line[:, ~measured_alone].nnz:  # and of no other row that was not measured
+            weights[place[chosen[row]], found.kept[line.indices]] = line.data
+            open_.discard(int(chosen[row]))
+    return weights.tocsr(), np.array(sorted(open_), dtype=np.intp)
+
+
 @frozen(slots=False)
 class _Block:
     """Numbers that hang together."""
@@ -184,6 +234,8 @@ class _Block:
     @cached_property
     def conditions(self) -> Any:
         """C, sparse: a line for each number that depends on others. ``None`` where they are too many."""
+        if not self.rows.shape[1]:  # a number that nobody changes: it is known
+            return sparse.csr_array(np.full((1, 1), -1.0))
         sums = nested(self.rows, self.partition)
         explained = np.zeros(self.places.size, dtype=np.bool_)
         explained[sums.indices[sums.data < 0]] = True
@@ -237,28 +289,12 @@ class _Block:
         matrix, size = self.inner
         return np.asarray(np.linalg.inv(matrix.toarray()) / np.outer(size, size))
 
-    def errors(self, first: int, last: int) -> FloatArray:
-        """What each noise adds to some fitted numbers: lines of I − V Cᵀ (C V Cᵀ)⁻¹ C."""
+    def errors(self, combined: Any) -> FloatArray:
+        """What each noise adds to combinations of the fitted numbers: T (I − V Cᵀ (C V Cᵀ)⁻¹ C)."""
         Z, C = self.weights, self.conditions
         assert Z is not None
-        gain = self.variances[first:last, None] * (C[:, first:last].T @ Z)
-        found = np.asarray(-(C.T @ gain.T).T)
-        found[np.arange(last - first), np.arange(first, last)] += 1.0
-        return found
-
-    def variances_of_fit(self) -> FloatArray | None:
-        """The variance of every fitted number, as a sum of squares: nothing cancels."""
-        if self.weights is None:
-            return None
-        found, size = np.zeros(self.places.size), self.places.size
-        for first in range(0, size, 1000):
-            last = min(size, first + 1000)
-            found[first:last] = np.square(self.errors(first, last)) @ self.variances
-        return found
-
-    def covariance(self) -> FloatArray:
-        errors = self.errors(0, self.places.size)
-        return np.asarray((errors * self.variances) @ errors.T)
+        gain = (combined @ sparse.diags_array(self.variances) @ C.T) @ Z
+        return np.asarray(combined.toarray() - (C.T @ gain.T).T)
 
 
 def solution(rows: Any, noisy: FloatArray, variances: FloatArray) -> FloatArray:
@@ -338,22 +374,35 @@ class LeastSquares:
             found[block.places] = block.fitted(noisy[block.places])
         return found
 
-    def stddevs(self) -> FloatArray:
-        """Of every fitted number; not a number where too many hang together."""
-        found = np.full(self.variances.size, np.nan)
-        for block in self.blocks:
-            if (own := block.variances_of_fit()) is not None:
-                found[block.places] = np.sqrt(own)
-        return found
+    def stddevs(self, combined: Any = None) -> FloatArray:
+        """Of every fitted number, or of combinations T of them; not a number where too many hang together.
 
-    def covariance(self) -> FloatArray:
-        """Of all fitted numbers, dense."""
-        found = np.zeros((self.variances.size, self.variances.size))
+        A variance is a sum of squares: nothing cancels.
+        """
+        lines = sparse.csr_array(sparse.eye_array(self.variances.size) if combined is None else combined)
+        found = np.zeros(lines.shape[0])
+        for block in self.blocks:
+            own = lines[:, block.places]
+            used = np.flatnonzero(np.diff(own.indptr))
+            for some in np.array_split(used, max(1, used.size // 1000)):
+                if block.weights is None:
+                    found[some] = np.inf
+                else:
+                    found[some] += np.square(block.errors(own[some])) @ block.variances
+        return np.asarray(np.sqrt(np.where(np.isinf(found), np.nan, found)))
+
+    def covariance(self, combined: Any = None) -> FloatArray:
+        """Of all fitted numbers, or of combinations T of them: dense."""
+        lines = sparse.csr_array(sparse.eye_array(self.variances.size) if combined is None else combined)
+        found = np.zeros((lines.shape[0], lines.shape[0]))
         for block in self.blocks:
             if block.weights is None:
                 raise TooMuchWork(
                     f"expected at most {MOST_DENSE:,} numbers that follow from others, got more; "
                     "the covariance of the fit is too large to write"
                 )
-            found[np.ix_(block.places, block.places)] = block.covariance()
+            own = lines[:, block.places]
+            used = np.flatnonzero(np.diff(own.indptr))
+            errors = block.errors(own[used])
+            found[np.ix_(used, used)] += (errors * block.variances) @ errors.T
         return found

@@ -322,6 +322,8 @@ class Membership:
     others: OtherSignatures = field(default_factory=OtherSignatures)  # of a table that is streamed
     adds_up: bool = False  # whether the secret is a sum of a record's rows, whose numbers may differ
     rows_behind: RowsBehind = field(default_factory=RowsBehind)  # these numbers, if they were counted
+    # The same with the releases that are computed from the fit, if there are any: they measure nothing.
+    with_derived: Membership | None = None
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
 
     def by_rows_behind(self) -> Membership:

@@ -44,8 +44,10 @@ def without_queries(membership: Membership, dropped: Collection[int]) -> Members
     found = published(membership, withheld=gone) if gone else membership
     kept = [query for query in range(_queries(membership)) if query not in dropped]
     place = {query: number for number, query in enumerate(kept)}
+    whole = membership.with_derived
     return replace(
         found,
+        with_derived=None if whole is None else without_queries(whole, dropped),
         partitions=tuple(
             replace(part, query=place[part.query]) for part in found.partitions if part.query in place
         ),
