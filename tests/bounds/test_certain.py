@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from sightline.bounds import certain
-from sightline.bounds.certain import CountIntervals, decide, upper_bound
+from sightline.bounds.certain import CountIntervals, contradiction, decide, upper_bound
 from sightline.errors import InvalidInput
 from tests.bounds.fuzz_certain import check, drawn
 from tests.numbered_cases import check_case, trials
@@ -94,3 +95,26 @@ def test_what_a_number_of_nodes_does_not_decide_is_undecided_and_more_nodes_deci
     assert first.undecided.any()
     assert not np.any(first.certain & first.undecided)
     assert np.array_equal(first.undecided, again.undecided)
+
+
+@pytest.mark.parametrize("case", trials(60))
+def test_a_contradiction_is_one_and_its_numbers_alone_contradict_each_other(case: int) -> None:
+    rng = np.random.default_rng([47, case])
+    numbers, classes = int(rng.integers(1, 5)), int(rng.integers(1, 5))
+    weights = sparse.csr_array(rng.integers(0, 2, (numbers, classes)).astype(float))
+    sizes = rng.integers(1, 4, classes).astype(float)
+    low = rng.integers(0, 6, numbers).astype(float)
+    high = low + rng.integers(0, 3, numbers)
+    found = contradiction(weights, low, high, sizes)
+    every = np.array(list(product(*(range(int(one) + 1) for one in sizes))), dtype=float)
+    answers = every @ weights.toarray().T
+    inside = (answers >= low) & (answers <= high)
+    whole = linprog(
+        np.zeros(classes),
+        A_ub=sparse.vstack([weights, -weights]),
+        b_ub=np.concatenate([high, -low]),
+        bounds=np.stack([np.zeros(classes), sizes], axis=1),
+    )
+    assert bool(found) == (whole.status == 2)
+    if found:
+        assert not inside[:, list(found)].all(axis=1).any()

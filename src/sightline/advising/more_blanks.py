@@ -40,6 +40,8 @@ def so_nobody_is_certain(
         return ()
     if not certain.people and rows.plan.rules.k <= 1:
         return ()
+    if any(release.numbers for release in rows.plan.releases):  # these are out, and stay what they are
+        return ()
     counts = PublishedCounts.of(rows, totals(None))
     if not isinstance(counts, PublishedCounts) or counts.by_chance.any():
         return ()

@@ -11,6 +11,7 @@ alone first; then everybody is looked for whom some draw may make certain, and d
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,9 +21,18 @@ from sightline.auditing.exposed import signature_names
 from sightline.auditing.findings import NO_KEYS, Findings, Keys
 from sightline.auditing.known_sums import Totals, known_sums
 from sightline.auditing.lowering import cell_name, linear_partitions
+from sightline.auditing.published_numbers import values_of
 from sightline.auditing.result_parts import MOST_LISTED, CertainGroup, CertainReport
 from sightline.auditing.stated_noise import count_rules
-from sightline.bounds.certain import BoolArray, CountIntervals, Decisions, decide, some_table
+from sightline.bounds.certain import (
+    BoolArray,
+    CountIntervals,
+    Decisions,
+    contradiction,
+    decide,
+    some_table,
+)
+from sightline.errors import require_plan
 from sightline.format import number
 from sightline.noise.count_rules import CountRule
 from sightline.tables.subject import SecretKind
@@ -30,6 +40,7 @@ from sightline.values import frozen
 
 _WHOLE = 1e-6  # within which a sum of a ledger, which is solved for, is taken as whole
 _DRAWS = 20  # simulated draws of rules with chance: enough to tell a rare case from a usual one
+MOST_NAMED = 6  # numbers that contradict each other, in a message
 _SEED = 45  # of these draws: the same plan and table give the same result
 
 
@@ -45,6 +56,7 @@ class PublishedCounts:
     rules: tuple[CountRule, ...]  # of each cell
     signature: IndexArray  # of each class
     categories: int  # classes of a signature
+    published: BoolArray  # cells whose published values are known: nothing is drawn any more
 
     @classmethod
     def of(cls, findings: Findings, totals: FloatArray) -> PublishedCounts | int:
@@ -76,6 +88,11 @@ class PublishedCounts:
             own = np.array([one == rule for one in rules])
             if not rule.exact:
                 low[own], high[own] = rule.known_of_counts(counts[own])
+        values = _published_values(findings, by_partition)
+        is_published = np.array([cell in values for cell in cells.tolist()], dtype=np.bool_)
+        for place in np.flatnonzero(is_published).tolist():
+            shown = np.array([values[int(cells[place])]])
+            low[place], high[place] = (end[0] for end in rules[place].known_of_values(shown))
         tables, ends = [weights], [(low - offsets, high - offsets)]
         if categories > 1:  # everybody has one category
             one_each = sparse.kron(
@@ -86,6 +103,8 @@ class PublishedCounts:
         every = sparse.csr_array(sparse.vstack(tables, format="csr"))
         lows, highs = (np.concatenate(end) for end in zip(*ends, strict=True))
         people = np.asarray(sums.counts, dtype=np.float64)
+        if values:
+            _check_published(findings, cells, (low, high), counts, (weights, offsets, people))
         near = np.round(truth)
         is_table = np.abs(truth - near).max() <= _WHOLE and not np.any((near < 0) | (near > people))
         whole = near if is_table else some_table(every, lows, highs, people)
@@ -101,6 +120,7 @@ class PublishedCounts:
             rules=rules,
             signature=sums.signature,
             categories=categories,
+            published=is_published,
         )
 
     @property
@@ -113,7 +133,7 @@ class PublishedCounts:
     @property
     def by_chance(self) -> BoolArray:
         """Numbers that chance changes; the sizes of signatures are not among them."""
-        found = np.array([rule.by_chance for rule in self.rules], dtype=np.bool_)
+        found = np.array([rule.by_chance for rule in self.rules], dtype=np.bool_) & ~self.published
         return np.append(found, np.zeros(self.intervals.low.size - found.size, dtype=np.bool_))
 
     def without_chance(self) -> CountIntervals:
@@ -128,7 +148,7 @@ class PublishedCounts:
         low, high = self.intervals.low.copy(), self.intervals.high.copy()
         draws = rng.random(self.cells.size)
         for rule in set(self.rules):
-            own = np.flatnonzero(np.array([one == rule for one in self.rules]))
+            own = np.flatnonzero(np.array([one == rule for one in self.rules]) & ~self.published)
             if rule.by_chance:
                 ends = rule.known_of_values(rule.published(self.true_counts[own], draws[own]))
                 low[own], high[own] = (end - self.offsets[own] for end in ends)
@@ -144,6 +164,48 @@ class PublishedCounts:
         if self.categories == 1:
             return found.certain
         return np.asarray(found.certain & (self.intervals.truth > 0))
+
+
+def _published_values(findings: Findings, rules: tuple[CountRule, ...]) -> dict[int, float]:
+    """The published value of every cell of which a file says it."""
+    found = dict[int, float]()
+    for query, release in enumerate(findings.plan.releases):
+        if release.numbers:
+            found |= values_of(release.numbers, release.name, findings.membership, query, rules)
+    return found
+
+
+def _check_published(
+    findings: Findings,
+    cells: IndexArray,
+    ends: tuple[FloatArray, FloatArray],
+    counts: FloatArray,
+    classes: tuple[Any, FloatArray, FloatArray],
+) -> None:
+    """Refuse published numbers that no table has, or that this table does not have."""
+    (low, high), (weights, offsets, people) = ends, classes
+    off = np.flatnonzero((counts < low - _WHOLE) | (counts > high + _WHOLE))
+    if not off.size:
+        return
+
+    def named(place: int) -> str:
+        known = f"{low[place]:g}" if low[place] == high[place] else f"{low[place]:g} to {high[place]:g}"
+        return f'"{cell_name(findings.membership, int(cells[place]))}" ({known})'
+
+    weighted = contradiction(weights, low - offsets, high - offsets, people)
+    require_plan(
+        not weighted,
+        "published numbers that some table has",
+        got=" and ".join(named(place) for place in list(weighted)[:MOST_NAMED])
+        + ", which contradict each other",
+        fix="correct the files of numbers, or the rules by which they were made",
+    )
+    require_plan(
+        False,
+        "published numbers that were made from this table",
+        got=f"{off.size:,} that its counts are not published as, such as {named(int(off[0]))}",
+        fix="audit the table from which they were made",
+    )
 
 
 def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) -> CertainReport | None:

@@ -42,6 +42,7 @@ from sightline.auditing.plan_sections import Limits as Limits
 from sightline.auditing.plan_sections import Privacy as Privacy
 from sightline.auditing.plan_sections import Publish as Publish
 from sightline.auditing.plan_sections import Rules as Rules
+from sightline.auditing.published_numbers import PublishedFile, PublishedNumbers
 from sightline.auditing.release_noise import (
     ReleaseNoise,
     ReleaseNoises,
@@ -232,6 +233,12 @@ class Release(Section):
         description="Counts below this are blank: a blank tells that the count is below, a number that it is "
         "not. Zero is blank, too.",
     )
+    numbers: PublishedFile = Field(
+        default=PublishedNumbers(),
+        json_schema_extra=without_default,
+        description="Counts as published elsewhere: a CSV file with the columns of GROUP BY, then one "
+        "for each count. A blank is an empty field, or a line that is not there.",
+    )
     hidden_by_noise: bool = Field(
         default=False,
         description="Whether a group was published only where a noisy count of its rows was large enough: "
@@ -333,6 +340,12 @@ class Release(Section):
             "suppress_below with noise = { law = 'none' }, or rounding, within or cell-key",
             got="noise of another law" if self.noises else "a share of the budget",
             fix="which counts are blank depends on the secret, and no noise hides that",
+        )
+        require_plan(
+            not self.numbers or (bool(self.noise) and all(one.exact for one in self.noise)),
+            "numbers with noise = { law = 'none' }, or rounding, within or cell-key",
+            got="noise of another law" if self.noises else "a share of the budget",
+            fix="a noisy number excludes nothing; leave the file out",
         )
         self._check_mechanism()
         require_plan(

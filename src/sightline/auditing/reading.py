@@ -32,6 +32,7 @@ from sightline.auditing.plan import (
 )
 from sightline.auditing.plan_fields import SMALLEST, Population, is_query_file, read_population
 from sightline.auditing.plan_sections import OtherSecret
+from sightline.auditing.published_numbers import with_numbers
 from sightline.auditing.query_files import one_statement
 from sightline.auditing.release_noise import ReleaseNoise, with_perturbation, with_table
 from sightline.errors import InvalidPlan, require_plan, without_passwords
@@ -179,7 +180,9 @@ def plan_of_text(text: str, name: str) -> Plan:
 
 
 def with_files(plan: Plan, base: Path) -> Plan:
-    """The plan with the contents of its files of strategies, p-tables and population, below ``base``."""
+    """The plan with the contents of its files of strategies, p-tables, numbers and population, below
+    ``base``.
+    """
     population = plan.attacker.prior
     if isinstance(population, Population) and not population.bins:
         read = read_population(population, base, plan.data.domain)
@@ -187,11 +190,15 @@ def with_files(plan: Plan, base: Path) -> Plan:
         plan = plan.model_copy(update={"attacker": attacker})
         plan.check_known_to()
     noises = [noise for release in plan.releases for noise in release.noise]
-    if not any(noise.mechanism.file or noise.ptable for noise in noises):
+    published = any(release.numbers for release in plan.releases)
+    if not published and not any(noise.mechanism.file or noise.ptable for noise in noises):
         return plan
     releases = tuple(
         release.model_copy(
-            update={"noise": tuple(_with_tables(one, release.name, base) for one in release.noise)}
+            update={
+                "noise": tuple(_with_tables(one, release.name, base) for one in release.noise),
+                "numbers": with_numbers(release.numbers, release.name, base),
+            }
         )
         for release in plan.releases
     )

@@ -158,6 +158,50 @@ def some_table(weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArra
     return found
 
 
+def contradiction(weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArray) -> dict[int, float]:
+    r"""Weights on the numbers that prove that no table is within the intervals; none if none was found.
+
+    Every table has :math:`w^\top A x \le \sum_v n_v \max(0, (A^\top w)_v)`, and the intervals want at least
+    :math:`\sum_i \min(w_i l_i, w_i h_i)`. The weights are those of the program that makes what is missing
+    from the intervals least (Farkas); whatever they are, that they prove it is checked. Numbers that only
+    whole tables contradict have no such weights.
+
+    >>> rows = sparse.csr_array(np.array([[1.0, 0.0], [1.0, 1.0]]))
+    >>> contradiction(rows, np.array([8.0, 3.0]), np.array([12.0, 7.0]), np.array([20.0, 5.0]))
+    {0: 1.0, 1: -1.0}
+    """
+    from scipy.optimize import linprog
+
+    numbers, classes = weights.shape
+    missing = sparse.eye_array(numbers, format="csr")
+    rows = sparse.block_array([[weights, -missing], [-weights, -missing]], format="csr")
+    bounds = np.stack(
+        [np.zeros(classes + numbers), np.concatenate([sizes, np.full(numbers, np.inf)])], axis=1
+    )
+    objective = np.concatenate([np.zeros(classes), np.ones(numbers)])
+    ends = np.concatenate([high, -low])
+    solved = linprog(objective, A_ub=rows, b_ub=ends, bounds=bounds, method="highs")
+    if solved.x is None:
+        return {}
+    above, below = np.split(np.asarray(solved.ineqlin.marginals), 2)
+    used = {i: w for i, w in enumerate((above - below).tolist()) if abs(w) > 1e-9}
+    for denominator in (1, 2, 3, 4, 6, 12, 0):
+        tried = {i: round(w * denominator) / denominator if denominator else w for i, w in used.items()}
+        tried = {i: w for i, w in tried.items() if w}
+        if tried and _contradicts(weights, (low, high), sizes, tried):
+            return tried
+    return {}
+
+
+def _contradicts(
+    weights: Any, ends: tuple[FloatArray, FloatArray], sizes: FloatArray, tried: dict[int, float]
+) -> bool:
+    numbers, w = np.array(list(tried)), np.array(list(tried.values()))
+    combination = np.asarray(w @ weights[numbers]).ravel()
+    least = np.minimum(w * ends[0][numbers], w * ends[1][numbers]).sum()
+    return bool(least > np.maximum(0.0, combination) @ sizes + _ROOM)
+
+
 def upper_bound(intervals: CountIntervals, place: int, weights: dict[int, float]) -> float:
     """The most people of a class who can answer other than they do, as weights on the numbers prove."""
     numbers = np.fromiter(weights, dtype=np.intp, count=len(weights))

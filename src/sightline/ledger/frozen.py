@@ -335,6 +335,13 @@ class FrozenRelease:
 
 def _check_count_rules(release: Release) -> None:
     """Refuse rules for counts that an entry cannot repeat."""
+    require(
+        not release.numbers,
+        f"release {release.name[:60]!r}: numbers that its SQL makes",
+        got="a file of numbers",
+        fix="an entry keeps no file; audit what was published elsewhere as one plan",
+        error=InvalidPlan,
+    )
     rules = {one.count_rule for one in release.noise}
     by_rule = any(one.law.by_count_rule for one in release.noise)
     require(
