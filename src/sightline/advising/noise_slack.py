@@ -47,7 +47,21 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
     """
     if not findings.limit or findings.streamed or any(one.published for one in findings.plan.releases):
         return None
-    return _of_all([_slack(one) for one in findings.every_belief])
+    worst, *others = findings.every_belief
+    slack = _slack(worst)
+    return _of_all([slack, *(_slack(one) for one in others if not _enough_for(one, slack))])
+
+
+def _enough_for(findings: Findings, slack: NoiseSlack | None) -> bool:
+    """Whether the noise that the worst belief needs is enough under this one: then none is looked for."""
+    if slack is None or slack.noise_factor is None or not findings.linear or findings.pricing.exact.any():
+        return False
+    if slack.holds and findings.not_shown:
+        return False
+    factor, limit = slack.noise_factor, findings.limit
+    if _is_large(findings.linear) or lowest(findings, factor) < limit:
+        return False
+    return slack.epsilon is None or _audited_epsilon(findings, factor, limit) == slack.epsilon
 
 
 def _slack(findings: Findings) -> NoiseSlack | None:
