@@ -148,6 +148,24 @@ def test_a_file_that_does_not_fit_is_refused_in_one_line(
     assert "\n" not in str(refused.value)
 
 
+def test_numbers_need_counts_of_records_and_nobody_known(tmp_path: Path) -> None:
+    table = wards({"a": (4, 12), "b": (11, 30)})
+    file = written(tmp_path / "n.csv", "ward,n\na,4\nb,11\n")
+    exact = {"sql": WARD, "noise": {"law": "none"}, "numbers": file}
+    plan = {
+        "data": {"source": table, "record": "id", "secret": "ill", "kind": "boolean", "public": ["ward"]},
+        "release": [{"name": "r", **exact}],
+        "attacker": {"knows": ["ward = 'a'"]},
+    }
+    with pytest.raises(InvalidPlan, match="an attacker who knows nobody's secret"):
+        sl.audit(plan)
+    twice = pd.concat([table, table.head(1)])
+    rows = {**plan["data"], "source": twice, "max_rows_per_record": 2}  # type: ignore[dict-item]
+    with pytest.raises(InvalidPlan, match="counts of records with one row each"):
+        sl.audit({**plan, "data": rows, "attacker": {}})
+    assert audited(table, exact).certain is not None
+
+
 def test_numbers_of_two_releases_that_contradict_each_other_are_named(tmp_path: Path) -> None:
     # 20 of both wards, and 5 and 5 in them: 16 to 14 at most, whatever the table is.
     table = wards({"a": (4, 12), "b": (11, 30)})

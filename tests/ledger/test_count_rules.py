@@ -140,6 +140,7 @@ def test_the_rule_k_holds_over_differences_of_entries(tmp_path: Path) -> None:
             },
             "one rule for all of its counts, got several",
         ),
+        ({"sql": WARD, **EXACT, "numbers": "n.csv"}, "numbers that its SQL makes, got a file of numbers"),
     ],
 )
 def test_what_an_entry_cannot_keep_is_refused(tmp_path: Path, release: dict[str, Any], message: str) -> None:

@@ -73,10 +73,10 @@ def _check_count_rules(plan: Plan, membership: Membership) -> None:
     """Refuse rules for counts where something else is published, or where no program decides."""
     number = plan.data.secret_kind is SecretKind.NUMBER
     for p, rule in enumerate(count_rules(plan, membership)):
-        if rule.exact:
-            continue
         part = membership.partitions[p]
         release = plan.releases[part.query]
+        if rule.exact and not release.numbers:
+            continue
         counts = part.feature in (YES_OR_NO if number else (Feature.VALUE, Feature.INDICATOR))
         counts &= not part.weighted and part.computed.factor == 1 and not part.computed.per_row
         where = f"release {release.name[:60]!r}:"

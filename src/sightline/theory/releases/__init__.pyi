@@ -3,3 +3,4 @@
 # ruff: isort: skip_file
 
 from sightline.theory.releases.query import Query as Query
+from sightline.theory.releases.add_remove import AddRemove as AddRemove
