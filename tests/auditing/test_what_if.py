@@ -53,6 +53,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         and one.remaining_uncertainty is not None
         and one.remaining_uncertainty.upper == pytest.approx(least.upper, rel=1e-6)
     ]
+    assert alike or least is None or not audit.exposed  # the headline's record is on the list
     if alike:
         worst = setting.worst
         # Persons whom only a release that is left out told apart are one kind to that audit.
