@@ -89,8 +89,8 @@ def test_the_share_of_yes_is_the_prior_of_the_best_guess(share: float, stddev: f
     assert kept == pytest.approx(coin_risk(stddev**-2, share=share), rel=1e-6)
     linear = 1 / (1 + share * (1 - share) / stddev**2)
     assert found.upper <= linear * (1 + 1e-9)
-    # By the posterior of the listed worlds; of rare answers the margin of the draws is a larger share. Of what
-    # lies between the best linear attack and the best one at least a third is gone, where that is much.
+    # By the posterior of the listed worlds; of rare answers the margin of the draws is a larger share. At
+    # least a third of what lies between the best linear attack and the best one is gone, where that is much.
     assert found.upper == pytest.approx(kept, abs=0.08) or share < 0.1
     assert linear - kept < 0.03 or linear - found.upper >= (linear - kept) / 3
 

@@ -28,6 +28,7 @@ from sightline.auditing.table_units import (
     publishable_key,
     signature_columns,
     units_of_table,
+    without_common_factors,
 )
 from sightline.bounds.by_pairs import WholePrior
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
@@ -274,7 +275,16 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
     lowering = UnitLowering(order=tuple(order), counted=counted.columns, shared=shared)
     key = ("units", *order, counted.columns.tobytes(), shared)
     made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
-    units, place, made = membership.made_once(key, lambda: (*lowering.units(membership), made))
+
+    def kinds() -> tuple[Units, IndexArray, FloatArray, dict[str, Any]]:
+        units, place = lowering.units(membership)
+        if shared is ROWS or membership.streamed:  # a pass has no factors of all batches together
+            return units, place, np.ones(units.numbers), made
+        units, common = without_common_factors(units)
+        return units, place, common, made
+
+    units, place, common, made = membership.made_once(key, kinds)
+    factors, units_of_weights = factors / common, units_of_weights / common
     return Lowered(
         design=Design(
             units=units,

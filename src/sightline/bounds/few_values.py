@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.genies import MOST_TOLD, Genies
 from sightline.bounds.moves import moves_about
 from sightline.bounds.value_rows import EXACT, GAUSSIAN, LAPLACE, ValueRows, chances_of
@@ -63,7 +64,8 @@ class FewValues:
         units = design.units
         if not 0 < len(units) <= MOST_LISTED or not chances_of(design.prior).size:
             return None
-        return cls.of(design, units if isinstance(units, Units) else units.choose(np.arange(len(units))))
+        listed = units if isinstance(units, Units) else units.choose(np.arange(len(units)))
+        return cls.of(*in_canonical_order(design, listed))
 
     @property
     def asked(self) -> range:

@@ -90,6 +90,7 @@ class Units:
     people: IndexArray
     each: int = 1  # columns of one row: one for each category
     distinct: bool = False  # whether no two kinds have a column in common
+    aligned: bool = True  # whether a row is in the same place of every column; else they are in order
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", np.broadcast_to(self.weights, self.rows.shape))
@@ -283,9 +284,14 @@ class Units:
         """The same persons with some of the rows."""
         number = np.full(self.numbers + 1, rows.size)
         number[rows] = np.arange(rows.size)
-        return replace(
-            self, rows=number.astype(self.rows.dtype)[self.rows], numbers=int(rows.size), distinct=False
-        )
+        taken, weights = number.astype(self.rows.dtype)[self.rows], self.weights
+        if self.weighted:  # of a row that is gone no weight is left: columns that are alike now look alike
+            weights = np.where(taken == rows.size, ONE, weights)
+        if not self.aligned:
+            order = np.argsort(taken, axis=1, kind="stable")
+            taken = np.take_along_axis(taken, order, axis=1)
+            weights = np.take_along_axis(weights, order, axis=1) if self.weighted else weights
+        return replace(self, rows=taken, weights=weights, numbers=int(rows.size), distinct=False)
 
     def choose(self, kinds: IndexArray) -> Units:
         """A closer look at some of the kinds: the others are still there."""
