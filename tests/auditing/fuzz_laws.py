@@ -300,9 +300,11 @@ def _same(law: str, drawn: DrawnPlan, one: Kept, other: Kept) -> None:
     _of_one_risk(law, one, other)
     _of_one_risk(law, other, one)
     for name, end in (("lower", 0), ("upper", 1)):
-        both = [sorted(kept[person][end] for person in one if person in kept) for kept in (one, other)]
-        close = np.allclose(*both, rtol=SLACK, atol=SLACK * 1e-3) if len(both[0]) == len(both[1]) else False
-        _require(bool(close), f"{law}: {name}", *both)
+        first, second = (
+            sorted(kept[person][end] for person in one if person in kept) for kept in (one, other)
+        )
+        close = len(first) == len(second) and np.allclose(first, second, rtol=SLACK, atol=SLACK * 1e-3)
+        _require(bool(close), f"{law}: {name}", first, second)
 
 
 def _same_risk(law: str, drawn: DrawnPlan, one: Kept, other: Kept) -> None:

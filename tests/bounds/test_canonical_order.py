@@ -1,4 +1,4 @@
-"""The order in which a plan lists numbers, people and their rows decides nothing that is searched or drawn."""
+"""The order in which a plan lists numbers, people and their rows decides nothing that is searched for."""
 
 from __future__ import annotations
 
