@@ -198,3 +198,32 @@ def test_rules_need_one_row_a_record_and_nobody_known() -> None:
     data = {"source": twice, "record": "id", "secret": "ill", "kind": "boolean", "max_rows_per_record": 2}
     with pytest.raises(InvalidPlan, match="counts of records with one row each"):
         audited(twice, rounded, data=data)
+
+
+def test_where_nothing_is_shown_a_simulated_attack_says_which_it_is() -> None:
+    # Two of three are ill, rounded to 3: two or three are. Of the four tables that fit, three have two, and
+    # one has three: somebody is ill in (3 · 2/3 + 1)/4 of them.
+    table = wards({"a": (2, 3), "b": (12, 30)})
+    limits = {"remaining_uncertainty": 0.9}
+    release = {"sql": BY_WARD, "noise": {"law": "rounding", "to": 3}}
+    result = audited(table, release, limits=limits)
+    assert result.verdict.status == "not shown"
+    assert result.certain is not None
+    likely = result.certain.likely
+    assert likely is not None
+    assert (likely.label, likely.people, likely.value) == ("ward a", 3, "yes")
+    assert likely.chance == pytest.approx(3 / 4, abs=0.02)
+    assert likely.left == pytest.approx(4 * likely.chance * (1 - likely.chance), abs=1e-12)
+    again = audited(table, release, limits=limits).certain
+    assert again is not None
+    assert again.likely == likely
+    screen = "\n".join(map(str, first_screen(result, 110)))
+    assert "a simulated attack on these counts" in screen
+    assert "ward a, 3 records: yes with 7" in screen
+    # Of the owner's table, and not where somebody is certain or the limit holds.
+    assert result.publishable().certain is None
+    told = audited(wards({"a": (0, 30), "b": (12, 30)}), {"sql": BY_WARD, "noise": {"law": "none"}})
+    held = audited(wards({"a": (9, 30), "b": (12, 30)}), release)
+    assert told.certain is not None
+    assert held.certain is not None
+    assert (told.certain.likely, held.certain.likely) == (None, None)

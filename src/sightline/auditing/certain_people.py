@@ -22,7 +22,7 @@ from sightline.auditing.findings import NO_KEYS, Findings, Keys
 from sightline.auditing.known_sums import Totals, known_sums
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.published_numbers import values_of
-from sightline.auditing.result_parts import MOST_LISTED, CertainGroup, CertainReport
+from sightline.auditing.result_parts import MOST_LISTED, CertainGroup, CertainReport, LikelyGroup
 from sightline.auditing.stated_noise import count_rules
 from sightline.bounds.certain import (
     BoolArray,
@@ -32,6 +32,7 @@ from sightline.bounds.certain import (
     decide,
     some_table,
 )
+from sightline.bounds.likely import posterior_means
 from sightline.errors import require_plan
 from sightline.format import number
 from sightline.noise.count_rules import CountRule
@@ -40,6 +41,8 @@ from sightline.values import frozen
 
 _WHOLE = 1e-6  # within which a sum of a ledger, which is solved for, is taken as whole
 _DRAWS = 20  # simulated draws of rules with chance: enough to tell a rare case from a usual one
+# Of a simulated attack: classes, steps of each and of all. 60,000 steps take half a second.
+_MOST_WALKED, _STEPS_OF_A_CLASS, _MOST_STEPS = 400, 1_000, 60_000
 MOST_NAMED = 6  # numbers that contradict each other, in a message
 _SEED = 45  # of these draws: the same plan and table give the same result
 
@@ -226,6 +229,39 @@ def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) 
     worst = max(found, key=lambda one: (one.people, one.draws[0], one.by_draw, one.undecided, one.ruled_out))
     groups = sorted((group for one in found for group in one.groups), key=lambda group: group.people)
     return worst.model_copy(update={"groups": tuple(groups[:MOST_LISTED])})
+
+
+def with_likely(report: CertainReport | None, findings: Findings, totals: Totals) -> CertainReport | None:
+    """The report with a simulated attack, where a rule hides counts, nobody is certain and nothing is shown.
+
+    Of a yes or no in some hundreds of classes: a walk through larger tables takes too long to tell.
+    """
+    rows = findings.row_by_row
+    open_ones = report is not None and not (report.people or report.by_draw) and rows.not_shown
+    if not open_ones or not rows.pricing.by_count_rule or rows.prior.kind is not SecretKind.BOOLEAN:
+        return report
+    counts = PublishedCounts.of(rows, totals(None)) if rows.linear and not rows.streamed else 0
+    if not isinstance(counts, PublishedCounts) or counts.by_chance.any():
+        return report
+    own, share = counts.intervals, rows.prior.share
+    if own.sizes.size > _MOST_WALKED:
+        return report
+    steps = min(_MOST_STEPS, _STEPS_OF_A_CLASS * own.sizes.size)
+    chances = posterior_means(own, share=share, steps=steps, seed=_SEED)
+    left = chances * (1 - chances) / (share * (1 - share))
+    place = int(np.argmin(left))
+    (label,) = signature_names(rows, counts.signature[[place]])
+    yes = bool(chances[place] > 0.5)
+    likely = LikelyGroup(
+        people=int(own.sizes[place]),
+        label=label,
+        value="yes" if yes else "no",
+        chance=float(chances[place] if yes else 1 - chances[place]),
+        left=float(left[place]),
+        steps=steps,
+    )
+    assert report is not None
+    return report.model_copy(update={"likely": likely})
 
 
 def _report(counts: PublishedCounts, keys: Keys) -> CertainReport:

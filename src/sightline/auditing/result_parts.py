@@ -303,18 +303,30 @@ class CertainGroup(ResultPart):
     recipe: str  # the combination of published counts that excludes any other value
 
 
+class LikelyGroup(ResultPart):
+    """Of whom a simulated attack on rounded or blank counts believes most: an estimate. Owner-only."""
+
+    people: int  # whom no number tells apart
+    label: str
+    value: str
+    chance: float  # that the attack gives this value, after what is published of the true table
+    left: float  # of the variance beforehand
+    steps: int  # of the simulation
+
+
 class CertainReport(ResultPart):
     """Who is certain: whose value is the same in every table that fits what is published. Owner-only."""
 
     people: int = 0
     ruled_out: int = 0  # people of whom one of several categories is ruled out, and the value is not told
-    undecided: int = 0  # people of whom it was not decided in time
+    undecided: int = 0  # people of whom programs of so many nodes did not decide it
     by_draw: int = 0  # people whom some draw of random rounding, or of cell keys, may make certain
     draws: Annotated[tuple[int, int], Many] = (
         0,
         0,
     )  # simulated draws that make somebody certain, of how many
     groups: Annotated[tuple[CertainGroup, ...], Many] = ()  # the smallest first
+    likely: LikelyGroup | None = None  # where nobody is certain, and the limit is not shown
 
 
 class NoiseSlack(ResultPart):

@@ -14,7 +14,7 @@ from sightline.advising.remedies import more_noise, reaching
 from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.beliefs import LEVEL
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
-from sightline.auditing.certain_people import certain_report
+from sightline.auditing.certain_people import certain_report, with_likely
 from sightline.auditing.declared_and_found import looks_odd
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import NO_KEYS, Findings, Keys
@@ -99,6 +99,7 @@ def assemble(  # many parameters: what a table and its session give
         fetched = cache(totals)
         homogeneous = homogeneous_cells(findings, fetched)
         certain, advice_from = certain_report(findings, fetched, keys=keys if names else NO_KEYS), fetched
+        certain = with_likely(certain, findings, fetched)
         # The sums are those of the published numbers if the attacker knows no row of them.
         if findings.linear and not findings.membership.known_rows:
             sums = fetched(None)

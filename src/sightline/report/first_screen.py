@@ -16,7 +16,7 @@ from sightline.auditing.assumptions import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
-from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup
+from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup, LikelyGroup
 from sightline.format import count, number, number_at_most, parameter, percent
 from sightline.report.wording import (
     Span,
@@ -26,6 +26,7 @@ from sightline.report.wording import (
     limit_line,
     one_line,
     period_alone,
+    records,
     records_with_key,
     rules_of,
     said,
@@ -200,11 +201,24 @@ def _someone_is_certain(result: AuditResult) -> bool:
 def certain_list(result: AuditResult, more: str = "") -> FirstList:
     """Whose value follows from the published counts, and by which of them: the smallest groups first."""
     found = result.certain
+    if found is not None and found.likely is not None:
+        return FirstList(
+            "Nobody is certain; a simulated attack on these counts (an estimate, for the owner only)",
+            [_likely_line(found.likely, result)],
+        )
     if found is None or not found.groups:
         return FirstList("", [])
     rest = f" in {len(found.groups):,} groups{more}" if len(found.groups) > FEW else ""
     title = f"Certain: {count(found.people, 'record')}{rest}, and the counts that leave no other value"
     return FirstList(title, [_certain_line(one) for one in found.groups[:FEW]], table=True)
+
+
+def _likely_line(likely: LikelyGroup, result: AuditResult) -> str:
+    whom = f"{likely.label}, " if likely.label else ""
+    return one_line(
+        f"{whom}{records(likely.people, result)}: {likely.value} with {percent(likely.chance)}, which leaves "
+        f"{percent(likely.left)} of the variance"
+    )
 
 
 def certain_changes(result: AuditResult) -> list[str]:
