@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.auditing.table_units import without_common_factors
+from sightline.auditing.table_units import with_plain_weights
 from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.priors import TwoPointPrior
@@ -85,15 +85,18 @@ def test_the_same_numbers_and_people_are_left() -> None:
     assert sorted(map(tuple, before.tolist())) == sorted(map(tuple, after.tolist()))
 
 
-def test_common_factors_are_taken_out_of_every_number() -> None:
-    table = np.array([[3.0, 6.0, 0.0], [2.0, 3.0, 1.0], [0.0, 5.0, 5.0]])
+def test_equal_weights_of_every_number_are_taken_out() -> None:
+    table = np.array([[3.0, 3.0, 0.0], [1.0, 1.0, 1.0], [0.0, 5.0, 5.0]])
     units = _design(table, np.ones(3), np.arange(3)).units
     assert isinstance(units, Units)
-    found, common = without_common_factors(units)
+    found, common = with_plain_weights(units)
     assert common.tolist() == [3.0, 1.0, 5.0]
+    assert not found.weighted
     assert np.array_equal(found.table().T.toarray() * common[:, None], table)
-    plain, _ = without_common_factors(replace(units, weights=np.full(units.rows.shape, 3.0)))
-    assert not plain.weighted
+    table[0, 0] = 6.0
+    others = _design(table, np.ones(3), np.arange(3)).units
+    assert isinstance(others, Units)
+    assert with_plain_weights(others)[0] is others
 
 
 def test_columns_that_are_alike_once_a_number_is_gone_look_alike() -> None:

@@ -28,7 +28,7 @@ from sightline.auditing.table_units import (
     publishable_key,
     signature_columns,
     units_of_table,
-    without_common_factors,
+    with_plain_weights,
 )
 from sightline.bounds.by_pairs import WholePrior
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
@@ -280,7 +280,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
         units, place = lowering.units(membership)
         if shared is ROWS or membership.streamed:  # a pass has no factors of all batches together
             return units, place, np.ones(units.numbers), made
-        units, common = without_common_factors(units)
+        units, common = with_plain_weights(units)
         return units, place, common, made
 
     units, place, common, made = membership.made_once(key, kinds)

@@ -242,23 +242,20 @@ def _summed(units: Units, kinds: PersonKinds) -> tuple[Units, IndexArray]:
     return summed, np.append(group, -1)[kinds.place]  # -1: none, and stays so
 
 
-def without_common_factors(units: Units) -> tuple[Units, FloatArray]:
-    """The same units with weights of every number that have no factor in common; and these factors.
+def with_plain_weights(units: Units) -> tuple[Units, FloatArray]:
+    """The same units with weights of 1, where all weights of each number are equal; and what these were.
 
     Of three rows each that share a level, three times the level is published: weights of 1 and a third of the
-    noise say the same, and bounds for rows that are alike then see that they are.
+    noise say the same, and bounds for rows that are alike then see that they are. Where some weights of a
+    number differ, all stay as they are: numbers in different units would only cost digits.
     """
-    inside = units.rows < units.numbers
-    number, weight = units.rows[inside], np.abs(np.asarray(units.weights, dtype=np.float64)[inside])
-    whole = (weight == np.rint(weight)) & (weight < 2.0**53)
-    common = np.zeros(units.numbers, dtype=np.int64)
-    np.gcd.at(common, number, np.where(whole, weight, 1.0).astype(np.int64))
-    scale = np.maximum(common, 1).astype(np.float64)
-    if np.all(scale == 1):
-        return units, scale
-    weights = np.where(inside, units.weights / np.append(scale, 1.0)[units.rows], 1.0)
-    plain = bool(np.all(weights == 1))
-    return replace(units, weights=np.broadcast_to(ONE, weights.shape) if plain else weights), scale
+    inside, none = units.rows < units.numbers, np.ones(units.numbers)
+    number, weight = units.rows[inside], np.asarray(units.weights, dtype=np.float64)[inside]
+    common = none.copy()
+    common[number] = weight
+    if np.any(weight <= 0) or np.any(common[number] != weight) or np.all(common == 1):
+        return units, none
+    return replace(units, weights=np.broadcast_to(ONE, units.rows.shape)), common
 
 
 def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
