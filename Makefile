@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE :=
 PARALLEL := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz check thorough lint coverage format rooms bench docs lock clean
+.PHONY: help demo test quick fuzz check thorough lint coverage format rooms bench gallery docs lock clean
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
@@ -69,6 +69,9 @@ format: $(VENV)/.dev ## Format the code and repair what the linter can
 bench: OPENBLAS_NUM_THREADS = $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 bench: $(VENV)/.dev ## Run every benchmark beside what was recorded; QUICK=1 in three minutes, RECORD=1 adds to the history
 	@PYTHONPATH=. $(BIN)/python -m benchmarks.history $(if $(QUICK),--quick) $(if $(RECORD),--record)
+
+gallery: $(VENV)/.dev ## Audit twelve real deployments again and write docs/gallery.md with its pictures: half a minute
+	$(BIN)/python -m examples.gallery
 
 docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
 	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html
