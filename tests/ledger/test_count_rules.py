@@ -104,8 +104,12 @@ def test_entries_one_by_one_say_what_one_plan_says(
 ) -> None:
     table = people(seed)
     together = one_plan(table, *releases)
-    decision = added(started(tmp_path, table), *releases)
+    ledger = started(tmp_path, table)
+    decision = added(ledger, *releases)
     assert decision.result.verdict.status == together.verdict.status
+    # The plan that it writes has a table with the true counts, of answers that are no one's.
+    again = sl.audit(ledger.plan(tmp_path / "all.toml"))
+    assert (again.verdict.status, certain(again)) == (together.verdict.status, certain(together))
     assert certain(decision.result) == certain(together)
     assert together.certain is not None
     assert certain(together)[0] == together.certain.people
@@ -119,8 +123,12 @@ def test_the_rule_k_holds_over_differences_of_entries(tmp_path: Path) -> None:
     head = HEAD + "\n[rules]\nk = 3\n"
     releases = ({"sql": WARD, **EXACT, "suppress_below": 3}, {"sql": TOTAL, **EXACT})
     together = one_plan(table, *releases, rules={"k": 3})
-    decision = added(started(tmp_path, table, head), *releases)
+    ledger = started(tmp_path, table, head)
+    decision = added(ledger, *releases)
+    again = sl.audit(ledger.plan(tmp_path / "all.toml"))
     assert together.rules is not None
+    assert again.rules is not None
+    assert again.rules.in_all == together.rules.in_all
     assert decision.result.rules is not None
     assert together.rules.in_all > 0
     assert decision.result.rules.in_all == together.rules.in_all
@@ -161,3 +169,17 @@ def test_epochs_of_rounded_counts_are_refused(tmp_path: Path) -> None:
             ledger.add(release, epoch=year, despite="a test")
     with pytest.raises(InvalidPlan, match="counts of records with one row each"):
         ledger.check(release, epoch="2025")
+
+
+def test_the_plan_of_a_ledger_of_categories_has_the_true_counts(tmp_path: Path) -> None:
+    table = people(2).assign(ill=np.random.default_rng(0).choice(["flu", "cold", "none"], 11))
+    head = HEAD.replace('kind = "boolean"', 'kind = "category"\ncategories = ["flu", "cold", "none"]')
+    sql = "SELECT ward, COUNT(*) FILTER (WHERE ill = 'flu') AS n FROM data GROUP BY ward"
+    ledger = started(tmp_path, table, head)
+    added(ledger, {"sql": sql, **EXACT}, {"sql": sql.replace("ward", "age").replace("flu", "cold"), **EXACT})
+    ledger.plan(tmp_path / "all.toml")
+    written = pd.read_parquet(tmp_path / "all.parquet")
+    by_ward, by_age = (written.columns[place] for place in (-2, -1))
+    for name, column, kind in (("ward", by_ward, "flu"), ("age", by_age, "cold")):
+        true = table[table.ill == kind].groupby(name).size().to_dict()
+        assert written[written.ill == kind].groupby(column).size().to_dict() == true

@@ -27,7 +27,7 @@ from sightline.format import count as counted
 from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
 from sightline.tables.explained import MOST_EXPLAINED
-from sightline.tables.membership import YES_OR_NO, PersonTable
+from sightline.tables.membership import YES_OR_NO, Feature, PersonTable
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -143,6 +143,24 @@ class _Case:
     one: str  # the reason, after the number one
     many: str
     owner_only: bool = True
+
+
+_UNDER_K = (
+    "without noise under the rule k, of which it is not decided how many people are counted: that needs one "
+    "row a record, nobody whom the attacker knows, and a table in memory"
+)
+
+
+def _counts_not_looked_at(findings: Findings) -> int:
+    """Counts of the secret without noise of which the rule k is not decided: small ones may be among them."""
+    membership, pricing = findings.membership, findings.pricing
+    looked_at = membership.contributions <= 1 and not membership.known_rows and not findings.streamed
+    if findings.plan.rules.k <= 1 or looked_at:
+        return 0
+    number_secret = findings.plan.data.secret_kind is SecretKind.NUMBER
+    of_people = YES_OR_NO if number_secret else (Feature.VALUE, Feature.INDICATOR)
+    features = [membership.partitions[p].feature in of_people for p in pricing.owner.tolist()]
+    return sum(map(int, pricing.exact[features].tolist()))
 
 
 def unverified(
@@ -285,6 +303,13 @@ def unverified(
             count=_worst(findings, lambda one: one.not_shown) if findings.pricing.by_count_rule else 0,
             one=f"record is {_AS_IF_EXACT}",
             many=f"records are {_AS_IF_EXACT}",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.COUNT_RULES,
+            count=_counts_not_looked_at(findings),
+            one=f"count {_UNDER_K}",
+            many=f"counts {_UNDER_K}",
             owner_only=False,
         ),
         _Case(

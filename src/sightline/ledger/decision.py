@@ -222,9 +222,11 @@ class _Needed:
 def needed_whatever_the_noise(past: History) -> tuple[AssumptionName, ...]:
     """The assumptions that a plan of all releases has to list, since its table cannot show them."""
     findings = find(past.plan, past.membership)
-    return tuple(
-        sorted({one.name for one in _Needed.of(past, findings).by(findings, whatever_the_noise=True)})
-    )
+    needed = {one.name for one in _Needed.of(past, findings).by(findings, whatever_the_noise=True)}
+    counts = findings.pricing.exact.any() and past.plan.data.secret_kind is not SecretKind.NUMBER
+    if counts and past.whole_answers() is None:  # then its table has other counts than were published
+        needed.add(AssumptionName.COUNT_RULES)
+    return tuple(sorted(needed))
 
 
 def _changed(before: LinearFindings, after: LinearFindings) -> tuple[IndexArray, IndexArray, IndexArray]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import coo_array, diags_array
+from scipy.sparse import coo_array, csr_array, diags_array, eye_array, kron, vstack
 from scipy.sparse.linalg import lsqr
 
 from sightline.arrays import COARSE, MOST_SQUARE, ROUNDING, FloatArray, IndexArray
@@ -24,6 +24,7 @@ from sightline.auditing.findings import Keys
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan
+from sightline.bounds.certain import some_table
 from sightline.errors import InvalidPlan, require
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.frozen import Found, FrozenGroups, partition_of, sql_of
@@ -143,6 +144,7 @@ KNOWN = "known"
 # Tuned on 60 to 120 months of 20,000 people: a ridge of ``ROUNDING`` keeps the products of dependent numbers
 # positive, and what it leaves is a thousandth each time.
 _REFINED = 3
+_WHOLE = 1e-6  # of true sums of whole numbers, which were added up in doubles
 
 
 @frozen(slots=False)
@@ -285,6 +287,16 @@ class History:
         :math:`A t = s` will do, s the true sums: what is asked of it are sums that follow from the published
         numbers, and those it has right. Numbers that no t fits are about values that changed within an epoch.
         """
+        matrix, goal, width = self._true_sums(about)
+        unknown = np.repeat(self.membership.counts - self.membership.known, width)
+        prior = unknown * (sum(self.plan.data.domain) / 2) / width
+        if not goal.size:
+            return prior.reshape(-1, width), 0
+        solution = _fitting(matrix, goal, prior, unknown.astype(np.float64))
+        return solution.reshape(-1, width), int(np.count_nonzero(_off(matrix, goal, solution)))
+
+    def _true_sums(self, about: Partition | None) -> tuple[Any, FloatArray, int]:
+        """A and s, and the columns of a signature: one, or one for each category."""
         asked = [] if about is None else [(about.feature, about.parameter, about.closed)]
         membership, categories = self.membership, (not asked and self.plan.data.categories) or ("",)
         width, unknown = len(categories), membership.counts - membership.known
@@ -310,14 +322,30 @@ class History:
                     columns.append(inside * width + categories.index(category))
                     entries.append(weights)
                 true += sums.tolist()
-        prior = np.repeat(unknown, width) * (sum(self.plan.data.domain) / 2) / width
+        size = unknown.size * width
         if not true:
-            return prior.reshape(-1, width), 0
+            return csr_array((0, size)), np.zeros(0), width
         placed = (np.concatenate(lines), np.concatenate(columns))
-        matrix = coo_array((np.concatenate(entries), placed), shape=(len(true), prior.size)).tocsr()
-        goal = np.array(true)
-        solution = _fitting(matrix, goal, prior, np.repeat(unknown, width).astype(np.float64))
-        return solution.reshape(-1, width), int(np.count_nonzero(_off(matrix, goal, solution)))
+        matrix = coo_array((np.concatenate(entries), placed), shape=(len(true), size)).tocsr()
+        return matrix, np.array(true), width
+
+    def whole_answers(self) -> FloatArray | None:
+        """How many unknown rows of every signature say yes, or hold each category: so that every release has
+        its true sums. None if there are no such whole numbers, programs find none, or no count is exact.
+        """
+        exact = any(noise.exact for release in self.plan.releases for noise in release.noise)
+        if not exact or not self.values_found:
+            return None
+        matrix, goal, width = self._true_sums(None)
+        membership = self.membership
+        people = np.repeat((membership.counts - membership.known).astype(np.float64), width)
+        sums, goals = [matrix], [goal]
+        if width > 1:  # every row has one category
+            sums.append(kron(eye_array(people.size // width), np.ones((1, width)), format="csr"))
+            goals.append(people[::width])
+        every, true = csr_array(vstack(sums, format="csr")), np.concatenate(goals)
+        found = some_table(every, true - _WHOLE, true + _WHOLE, people)
+        return None if found is None else found.reshape(-1, width)
 
 
 def _off(matrix: Any, goal: FloatArray, solution: FloatArray) -> NDArray[np.bool_]:

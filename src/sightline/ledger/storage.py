@@ -195,11 +195,13 @@ def write_table(past: History, path: Path) -> None:
         "label": np.array([labels[one] for one in rows.person.tolist()], dtype=object),
         KNOWN: rows.known,
     }
-    value = "TRUE"
     if data.secret_kind is SecretKind.NUMBER:
         value, columns["value"] = "value", _fitted(past)
-    elif data.categories:
-        value = literal(data.categories[0])
+    else:
+        columns["value"] = _answers(past)
+        value = "value = 1"
+        if data.categories:
+            value = f"([{', '.join(map(literal, data.categories))}])[value + 1]"
     listed = [f"label AS {quoted(data.record)}", f"{value} AS {quoted(data.secret)}", KNOWN]
     for section, (one, column) in enumerate(past.owners):
         numbers = one.numbers[column]
@@ -213,6 +215,28 @@ def write_table(past: History, path: Path) -> None:
     with files() as connection:
         connection.register("frozen", columns)
         connection.sql(f"SELECT {', '.join(listed)} FROM frozen").write_parquet(str(path), compression="zstd")
+
+
+def _answers(past: History) -> NDArray[np.int64]:
+    """Of every row whether it says yes, or the place of its category: so that every count has its true value.
+
+    Whose they are nobody knows. Where no whole answers are found all are alike, and what counts would tell
+    is among what is not verified.
+    """
+    signature, _ = past.rows.signatures
+    categories = len(past.plan.data.categories)
+    found = np.full(signature.size, 0 if categories else 1, dtype=np.int64)
+    answers = past.whole_answers()
+    if answers is None:
+        return found
+    unknown = np.flatnonzero(~past.rows.known)
+    order = unknown[np.argsort(signature[unknown], kind="stable")]
+    starts = np.flatnonzero(np.diff(signature[order], prepend=-1))
+    place = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
+    # Of the rows of a signature the first have the first answer, and so on.
+    ends = np.cumsum(np.round(answers).astype(np.int64), axis=1)[signature[order]]
+    found[order] = np.sum(place[:, None] >= ends, axis=1) if categories else place < ends[:, 0]
+    return found
 
 
 def _fitted(past: History) -> FloatArray:

@@ -398,6 +398,21 @@ CASES = (
         elsewhere={"streamed": "signatures fit"},
     ),
     Case(
+        name="the rule k and an exact count of one person, where somebody else is known",
+        table=lambda: _people().with_columns(
+            ill=(pl.col("who") < 20) & (pl.col("g") > 0) | (pl.col("who") == 0)
+        ),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": {"remaining_uncertainty": 0.01, "accept": ["homogeneous", "count_rules"]},
+            "rules": {"k": 3},
+            "attacker": {"knows": ["g = 2"]},
+            "release": [{"name": "ill", "sql": ILL, "noise": {"law": "none"}}],
+        },
+        reason="count_rules",
+        elsewhere={"streamed": "signatures fit"},
+    ),
+    Case(
         name="who is in the table, by a count with little noise",
         table=_people,
         plan={
