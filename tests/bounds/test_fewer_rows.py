@@ -7,7 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
+from sightline.bounds import fewer_rows
 from sightline.bounds.assessment import assess
 from sightline.bounds.fewer_rows import parts, told_last
 from sightline.bounds.priors import number_prior
@@ -115,3 +117,22 @@ def test_each_part_is_assessed_by_itself() -> None:
 
 def test_one_part_is_no_part() -> None:
     assert list(parts(design_of([[1, 1, 0], [0, 1, 1]], [1.0, 1.0]))) == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_beside_an_exact_number_the_least_spread_is_that_of_a_linear_program(seed: int) -> None:
+    """Over c, of a sum of absolute differences; by a program with one variable for each of them."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1, 9))
+    table, exact = rng.integers(-3, 9, (3, size)).astype(float), rng.integers(0, 3, size).astype(float)
+    exact[0], people = 1.0, rng.integers(1, 5, size).astype(float)
+    found = fewer_rows._spread_beside(table, exact, people)
+    for row, spread in zip(table, found, strict=True):
+        one = np.eye(size)
+        program = linprog(
+            np.append(people, 0.0),
+            A_ub=np.block([[-one, -exact[:, None]], [-one, exact[:, None]]]),
+            b_ub=np.concatenate([-row, row]),
+            bounds=[(0, None)] * size + [(None, None)],
+        )
+        assert spread == pytest.approx(program.fun, abs=1e-9)

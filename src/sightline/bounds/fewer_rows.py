@@ -14,7 +14,9 @@ so that at least :math:`e^{-g w^2/4}` of R is left. An answer of pure privacy lo
 densities that differ by a factor of at most :math:`e^{l w}` between any two values of S: then
 :math:`e^{-l w}` of every posterior variance is left. Both are near 1 for an answer whose noise is far beyond
 all that it adds up, and a bound that breaks on it (because its row makes rows independent that were not) is
-replaced by the bound without it.
+replaced by the bound without it. Where an exact number e is told first, an answer about a tells as much as
+one about :math:`a - c e`: the width is the least over c, so that a constant added to all weights beside an
+exact total changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import ROUNDING, FloatArray
 from sightline.units.design import Design
 from sightline.units.unit_block import BoolArray
 from sightline.units.units import Units
@@ -86,12 +88,33 @@ def _in_memory(design: Design) -> Units | None:
 
 def _given_away(units: Units, design: Design) -> FloatArray:
     """Of every row, the exponent of the share that it gives away at most."""
-    noise, people = design.noise, np.repeat(units.people, np.diff(units.starts)) * units.times
-    table = units.table()
-    table.data = np.abs(table.data)
-    width = design.prior.target.width * np.asarray(table.T @ people.astype(np.float64))
+    noise, table = design.noise, units.table()
+    people = np.asarray(np.repeat(units.people, np.diff(units.starts)) * units.times, dtype=np.float64)
+    spread = np.asarray(abs(table).T @ people)
+    exact = np.flatnonzero(noise.exact)
+    if 0 < exact.size * units.numbers * people.size <= _MOST_ENTRIES:
+        dense = table.T.toarray()
+        for row in dense[exact]:
+            spread = np.minimum(spread, _spread_beside(dense, row, people))
+    width = design.prior.target.width * spread * (1 + ROUNDING)
     gaussian = noise.information * width**2 / 4
     with np.errstate(invalid="ignore"):
         pure = np.where(np.isfinite(noise.loss), noise.loss * width, np.inf)
     found = np.where(noise.laplace > 0, pure, gaussian)
     return np.where(noise.exact, np.inf, found)
+
+
+def _spread_beside(table: FloatArray, exact: FloatArray, people: FloatArray) -> FloatArray:
+    r"""Of every row a the least :math:`\sum_j n_j |a_j - c e_j|` over c, beside an exact row e.
+
+    c is the median of :math:`a_j/e_j` with the weights :math:`n_j |e_j|`.
+
+    >>> _spread_beside(np.array([[6.0, 7.0, 6.0]]), np.ones(3), np.ones(3)).tolist()
+    [1.0]
+    """
+    inside = exact != 0
+    ratio, weight = table[:, inside] / exact[inside], people[inside] * np.abs(exact[inside])
+    order = np.argsort(ratio, axis=1, kind="stable")
+    half = np.argmax(np.cumsum(weight[order], axis=1) >= weight.sum() / 2, axis=1)
+    median = np.take_along_axis(np.take_along_axis(ratio, order, axis=1), half[:, None], axis=1)
+    return np.asarray(np.abs(table - median * exact) @ people)
