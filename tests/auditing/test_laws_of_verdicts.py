@@ -13,7 +13,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.result import AuditResult, VerdictStatus
-from tests.auditing import fuzz_laws
+from tests.auditing import fuzz_doors, fuzz_laws
 from tests.numbered_cases import trials
 
 ACCEPTED = ["homogeneous", "few_values", "values", "empty"]
@@ -220,3 +220,12 @@ def test_whose_attack_is_known_comes_before_whose_proof_is_weak() -> None:
         assert found.least.upper == found.upper.min() == found.upper[order[0]]
         differ += bool(found.lower[order[0]] > found.lower.min())
     assert differ > 0
+
+
+@pytest.mark.slow
+def test_no_door_is_milder_than_one_audit_of_everything() -> None:
+    """In other words, in passes, by a ledger in any order, and by the plan that it writes."""
+    number = len(trials(16))
+    found = fuzz_doors.fuzz(3, 600.0, most=number)
+    assert found["plans"] == number
+    assert found["ledger"] > number / 2  # it answers, and does not refuse all
