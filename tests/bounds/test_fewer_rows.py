@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -136,3 +137,10 @@ def test_beside_an_exact_number_the_least_spread_is_that_of_a_linear_program(see
             bounds=[(0, None)] * size + [(None, None)],
         )
         assert spread == pytest.approx(program.fun, abs=1e-9)
+
+
+def test_an_exact_number_about_nobody_unknown_changes_nothing() -> None:
+    design = design_of([[1.0, 1.0], [0.0, 0.0]], [5.0, 1.0])
+    noise = design.noise
+    exact = design.with_noise(replace(noise, exact=np.array([False, True])))
+    assert np.array_equal(assess(exact).lower, assess(design.take(np.array([0]))).lower)

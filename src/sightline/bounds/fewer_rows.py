@@ -94,7 +94,7 @@ def _given_away(units: Units, design: Design) -> FloatArray:
     exact = np.flatnonzero(noise.exact)
     if 0 < exact.size * units.numbers * people.size <= _MOST_ENTRIES:
         dense = table.T.toarray()
-        for row in dense[exact]:
+        for row in dense[exact][np.any(dense[exact] != 0, axis=1)]:  # one may be about known people alone
             spread = np.minimum(spread, _spread_beside(dense, row, people))
     width = design.prior.target.width * spread * (1 + ROUNDING)
     gaussian = noise.information * width**2 / 4
