@@ -25,7 +25,7 @@ ROOMS = (
     *("privacy", "noise", "units", "bounds"),
     *("tables", "auditing", "advising", "rehearsing", "records", "jobs", "report", "ledger"),
     "theory",
-    *("testing", "examples", "study_commands", "ledger_commands"),
+    *("testing", "examples", "study_commands", "ledger_commands", "agent_call", "agent_commands"),
     *("cli", "root"),
 )
 # The paper's wing, from left to right.

@@ -22,6 +22,7 @@ try:
 
     import click
 
+    from sightline.agent_commands import mcp
     from sightline.errors import (
         DamagedLedger,
         Interrupted,
@@ -413,7 +414,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     print_result(result, console())
 
 
-for command in (check, design, fit, rehearse, ledger, exporter, paper):
+for command in (check, design, fit, rehearse, ledger, mcp, exporter, paper):
     commands.add_command(command)
 
 

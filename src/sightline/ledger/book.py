@@ -26,7 +26,13 @@ from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.format import percent_stated
-from sightline.ledger.decision import ReleaseDecision, decide, needed_whatever_the_noise
+from sightline.ledger.decision import (
+    ReleaseDecision,
+    Standing,
+    decide,
+    needed_whatever_the_noise,
+    standing,
+)
 from sightline.ledger.entries import Entry, StoredMembership
 from sightline.ledger.folder import (
     HEAD,
@@ -272,6 +278,14 @@ class Ledger:
         keys = [foreign.keys[one] for one in people[new].tolist()] if foreign.keys else None
         copied = {name: getattr(entry, name) for name in ("release", "table", "answers", "columns", "public")}
         return self._stored(state, added, foreign.hashes[people[new]], keys, **merged, **copied)
+
+    def standing(self) -> tuple[Standing, int]:
+        """Where everyone stands after all releases that count, and how many these are."""
+        state = self._state()
+        if not state.past:
+            return Standing(identifiable=0, below=0, least=None, epsilon={}), 0
+        label = _label(state, np.zeros(0, dtype=np.intp), [])
+        return standing(_history(state.limited_head, state.past, label=label)), len(state.past)
 
     def log(self) -> tuple[Entry, ...]:
         """All entries, in order."""

@@ -107,6 +107,10 @@ class ReleaseDecision:
         """What all releases show with this one's noise times a factor."""
         return self._with(factor=factor)
 
+    def with_copies(self, copies: int) -> Findings:
+        """What all releases show if this one is published so many times."""
+        return self._with(copies=copies)
+
     def _with(self, *, factor: float = 1.0, copies: int = 1) -> Findings:
         """What all releases show with other noise on this one, or with more copies of it."""
         plan = self.findings.plan
@@ -170,6 +174,13 @@ def decide(
         moves=cache(lambda: one_moves(past, followed)),
         kept=unchanged(past.releases) if _tells_people(past) else NOBODY,
     )
+
+
+def standing(past: History) -> Standing:
+    """Where everyone stands after all releases."""
+    findings = find(past.plan, past.membership)
+    seen = [one.linear for one in (findings, *findings.questions)]
+    return _standing(findings, seen, sections=len(past.plan.releases))
 
 
 def _rules(findings: Findings, totals: Totals | None) -> RulesReport:
