@@ -366,6 +366,7 @@ def test_rows_without_a_secret_and_presence_without_a_frame_would_tell_who_has_o
     for door in (fit_task, sl.audit):
         with pytest.raises(InvalidPlan, match="got 1 rows without; a fit uses"):
             door(plan(tmp_path))
+    assert len(fit_task(plan(tmp_path, limits={"accept": ["dropped"]})).names()) == 24
     content = plan(
         tmp_path,
         release=[

@@ -99,6 +99,10 @@ class DesignResult(ResultPart):
     rounds: int
     plan: str  # the proposed plan in TOML
     suppressed: Suppressed | None = None  # none if every number is published
+    fitted: bool = False  # whether losses are those after the fit, which the plan publishes
+    typical_before: float | None = None  # the median error of a number, as it is published
+    typical_designed: float | None = None
+    better_derived: Annotated[tuple[str, ...], Many] = ()  # releases to compute from the fit, not to measure
     digits: int | None = None  # that the noise is rounded up to; none: as it was found
     secret: str = ""  # of a plan about several
     other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself
@@ -163,7 +167,8 @@ def lines(result: DesignResult) -> Iterator[str]:
 
 
 def _comparison(result: DesignResult) -> Iterator[str]:
-    yield f"What is made small: {LOSSES[result.loss]}, over the numbers that are not published yet"
+    over = "after the fit" if result.fitted else "over the numbers that are not published yet"
+    yield f"What is made small: {LOSSES[result.loss]}, {over}"
     breaks = ", which breaks the limit" if result.binds else ""
     yield f"  before                  {number(result.loss_before)}{breaks}"
     common, factor = result.loss_with_common_factor, _at_least(result.common_factor)
@@ -174,11 +179,26 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's{digits}"
     if result.gap is None:
         yield "  No lower bound is proved for what the audit passes here: no gap is certified."
+    elif result.fitted:
+        yield (
+            f"  at least                {number(result.loss_at_least or 0.0)} for any noise within the "
+            f"budget: at most {percent(max(result.gap, 0.0))} could be saved"
+        )
     else:
         yield (
             f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
             f"a certified gap of {result.gap:.1e}"
         )
+    yield from _typical(result)
+
+
+def _typical(result: DesignResult) -> Iterator[str]:
+    """The error of a typical number, and what is better not measured."""
+    if result.typical_before is not None and result.typical_designed is not None:
+        before, after = number(result.typical_before, 3), number(result.typical_designed, 3)
+        yield f"  error of a typical number after the fit: from ± {before} to ± {after}"
+    for name in result.better_derived:
+        yield f'  "{name}" gets less than 1 % of the budget and follows from the others: say derived = true'
 
 
 def _suppressed(result: DesignResult) -> Iterator[str]:

@@ -20,7 +20,14 @@ from functools import partial
 
 import numpy as np
 
-from sightline.advising.choice import Chosen, best_noise, common_guess, quick_noise, targets_of
+from sightline.advising.choice import (
+    Chosen,
+    Targets,
+    best_noise,
+    common_guess,
+    quick_noise,
+    targets_of,
+)
 from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
 from sightline.advising.problem import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.advising.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
@@ -33,6 +40,9 @@ from sightline.progress import report
 
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _RAISED_ALONE = 2.0
+# A design for the fit ends this close to its lower bound, when a round gains less than this share of
+# the loss, or after so many rounds.
+_CLOSE, _STILL, _MOST_FITS = 1e-3, 1e-4, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -213,26 +223,69 @@ class Solution:
 
 
 def solve(task: DesignTask) -> Solution:
-    """The least noise with which everyone keeps the limit; ``NotEnough`` if none within the ceilings does."""
-    targets = targets_of(task)
+    """The least noise with which everyone keeps the limit; ``NotEnough`` if none within the ceilings does.
+
+    Where the fit is published, the weights are those of the noisy numbers in the fit.
+    """
+    raw, targets = replace(task, fitted=None), targets_of(task)
     report("trying a common factor", 0.0)
-    common = certified_common(task, common_guess(task, targets))
-    starts = [_within(task, one) for one in (common.stddevs, *proportional(task))]
-    chosen = if_enough(lambda: best_noise(task, targets, starts))
+    common = certified_common(raw, common_guess(raw, targets))
+    starts = [_within(raw, one) for one in (common.stddevs, *proportional(raw))]
+    chosen = if_enough(lambda: best_noise(raw, targets, starts))
+    if task.fitted is not None and chosen:
+        raw, best = _for_the_fit(task, targets, starts, chosen[0])
+        chosen = (best,)
     report("auditing the proposal", 0.0)
     at_least = math.inf
-    proofs = [] if chosen else list(if_enough(lambda: by_the_audit_alone(task)))
+    proofs = [] if chosen else list(if_enough(lambda: by_the_audit_alone(raw)))
     for best in chosen:
         at_least = best.optimum.lower
-        proofs += if_enough(partial(certified, task, task.factors(best.optimum.x)))
+        proofs += if_enough(partial(certified, raw, raw.factors(best.optimum.x)))
     for rival in starts:
         within = bool(np.all((rival <= task.most) | ~task.free))
         if within and all(task.total(rival) < task.total(one.stddevs) * (1 - ROUNDING) for one in proofs):
-            proofs += if_enough(partial(audited_or_more, task, rival))
+            proofs += if_enough(partial(audited_or_more, raw, rival))
     if not proofs:
         raise NotEnough("expected noise that the audit passes, got less")
-    proven = _proven(task, at_least, task.total(proofs[-1].stddevs))
+    stddevs = proofs[-1].stddevs
+    proven = _proven(raw, at_least, raw.total(stddevs))
+    if task.fitted is not None:
+        proven = task.fitted.at_least(stddevs, task.floor, task.paid)
     return Solution(common=common, chosen=chosen, proof=proofs[-1], loss_at_least=proven)
+
+
+def _for_the_fit(
+    task: DesignTask, targets: Targets, starts: list[FloatArray], best: Chosen
+) -> tuple[DesignTask, Chosen]:
+    """The task with the weights of the noisy numbers in the fit, and its least noise.
+
+    From the least noise for raw numbers on, the loss after the fit goes down from round to round.
+    """
+    assert task.fitted is not None
+    fitted, raw, last, ahead = task.fitted, replace(task, fitted=None), task.weights, 0.0
+
+    def noise(chosen: Chosen) -> FloatArray:
+        return task.stddevs(np.clip(task.factors(chosen.optimum.x), 1.0, task.most_factors))
+
+    loss = task.total(noise(best))
+    for attempt in range(_MOST_FITS):
+        report("fitting", attempt / _MOST_FITS)
+        weights = fitted.weights(noise(best))
+        further = weights * np.clip(weights / last, 1e-3, 1e3) ** ahead  # as the last step went
+        other = replace(raw, weights=further)
+        found = if_enough(partial(best_noise, other, targets, starts[:1]))
+        now = min((task.total(noise(one)) for one in found), default=math.inf)
+        if now >= loss and ahead:
+            ahead = 0.0  # too far: one step as it is
+            continue
+        if now >= loss:
+            break
+        gained = 1 - now / loss
+        loss, raw, best, last, ahead = now, other, found[0], weights, 1.0
+        at_least = fitted.at_least(noise(best), task.floor, task.paid) or 0.0
+        if at_least >= loss * (1 - _CLOSE) or gained < _STILL:
+            break
+    return raw, best
 
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:

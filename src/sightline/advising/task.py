@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csc_array
 
+from sightline.advising.fitted_loss import FittedLoss
 from sightline.advising.levels import lower_ends, rows_alike
 from sightline.advising.paid import (
     PaidReleases,
@@ -72,6 +73,7 @@ class DesignTask:
     ceilings: FloatArray  # of each variable, in variance over the floor's
     findings: LinearFindings  # at the floor
     row_unit: FloatArray  # variance of a row over that of its number
+    fitted: FittedLoss | None = None  # the loss after the fit, where that is published
 
     @property
     def linear(self) -> Lowered:
@@ -116,6 +118,15 @@ class DesignTask:
     def _first_cells(self) -> IndexArray:
         """Of every paid release the first cell."""
         return np.array([self.membership.starts[bundle[0]] for bundle in self.paid.bundles], dtype=np.intp)
+
+    def for_the_fit(self) -> DesignTask:
+        """The task with the loss after the fit, if the plan publishes it."""
+        if not self.plan.publish.consistent:
+            return self
+        relative = self.loss is Loss.RELATIVE
+        return replace(
+            self, fitted=FittedLoss.of(self.plan, self.membership, self.paid.pricing, relative=relative)
+        )
 
     def problem(self) -> NoiseProblem:
         """The problem without limits on attacks: the budget, floors and ceilings."""
@@ -198,7 +209,9 @@ class DesignTask:
         return np.where(self.free, rounded, self.floor)
 
     def total(self, stddevs: FloatArray) -> float:
-        """The loss of some noise on the numbers that may be chosen."""
+        """The loss of some noise: after the fit, or on the numbers that may be chosen."""
+        if self.fitted is not None:
+            return self.fitted.total(stddevs)
         mine = self.free
         return float(self.weights[mine] @ stddevs[mine] ** 2)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.plan import Plan
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.errors import TooMuchWork, require_plan
 from sightline.numerics.constrained_fit import Columns
@@ -254,10 +254,11 @@ def check_fit(plan: Plan, membership: Membership, pricing: Pricing) -> None:
         fix="a fit uses which groups people are in, and that would tell who is in the table",
     )
     require_plan(
-        not membership.dropped,
+        not membership.dropped or AssumptionName.DROPPED in plan.limits.accept,
         "[publish] consistent with a secret and a key in every row",
         got=f"{membership.dropped:,} rows without",
-        fix="a fit uses which groups rows with a secret are in, and that would tell who has one",
+        fix="a fit uses which groups rows with a secret are in, and that would tell who has one; if "
+        'everybody may know that, say accept = ["dropped"] in [limits]',
     )
     if any(release.derived for release in plan.releases):
         DerivedNumbers.of(plan, membership)

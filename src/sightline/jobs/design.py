@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sightline.advising.choice import Chosen
 from sightline.advising.design_result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
+from sightline.advising.fitted_loss import better_derived
 from sightline.advising.levels import never_binds_below
 from sightline.advising.problem import NotEnough
 from sightline.advising.proposal import in_digits, solve
@@ -99,7 +101,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         for gone in smallest_suppression(task):
             kept = replaced_task(task, gone.chosen, grain)
             suppressed = {"suppressed": suppressed_numbers(task, gone)}
-        return _designed(session, kept, grain, shown).model_copy(update=suppressed)
+        return _designed(session, kept.for_the_fit(), grain, shown).model_copy(update=suppressed)
 
 
 def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:
@@ -142,7 +144,17 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         verdict=judgement.text,
         rounds=sum(one.optimum.rounds for one in chosen),
         plan=plan_text(proposed),
+        **_after_the_fit(task, proof.stddevs),
     )
+
+
+def _after_the_fit(task: DesignTask, stddevs: FloatArray) -> dict[str, Any]:
+    """What is said of a plan that publishes its fit."""
+    if task.fitted is None:
+        return {}
+    before, after = (float(np.sqrt(np.median(task.fitted.variances(one)))) for one in (task.before, stddevs))
+    derived = better_derived(task.plan, task.membership, task.paid, stddevs)
+    return {"fitted": True, "typical_before": before, "typical_designed": after, "better_derived": derived}
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:

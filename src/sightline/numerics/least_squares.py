@@ -18,6 +18,7 @@ dense elimination can take, the fit is iterated (LSMR), and its variances are no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -360,6 +361,16 @@ class LeastSquares:
                 )
             )
         return tuple(found)
+
+    def with_noise(self, variances: FloatArray) -> LeastSquares:
+        """The same rows with other noise: what depends on rows alone is not computed again."""
+        blocks = []
+        for block in self.blocks:
+            blocks.append(replace(block, variances=variances[block.places]))
+            blocks[-1].__dict__["conditions"] = block.conditions
+        found = replace(self, variances=variances)
+        found.__dict__["blocks"] = tuple(blocks)
+        return found
 
     @property
     def conditions(self) -> int | None:
