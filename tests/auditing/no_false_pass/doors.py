@@ -20,6 +20,7 @@ from sightline.auditing import session, streamed_findings, work
 from sightline.auditing.reading import plan_file_text, read_plan
 from sightline.auditing.result import AuditResult
 from sightline.errors import SightlineError
+from sightline.ledger.agent_answers import Answer, may_publish
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import ReleaseDecision
 from sightline.records.release_record import plan_of, read_record, records_of
@@ -75,6 +76,13 @@ def ledger(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> AuditResult:
     return added(plan, folder)[1].result
 
 
+def agents(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> AuditResult:
+    """What a program that asks a ledger on somebody's behalf is told of the last release: no yes."""
+    decision = added(plan, folder)[1]
+    assert may_publish(decision).answer is not Answer.YES
+    return decision.result
+
+
 def ledger_plan(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> AuditResult:
     """The plan that a ledger writes of everything, over a table that it makes."""
     return sl.audit(added(plan, folder)[0].plan(folder / "all.toml"))
@@ -100,6 +108,7 @@ DOORS: dict[str, Door] = {
     "verdict only": verdict_only,
     "publishable": publishable,
     "ledger": ledger,
+    "ledger for agents": agents,
     "ledger plan": ledger_plan,
     "records": records,
 }
