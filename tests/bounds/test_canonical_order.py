@@ -105,3 +105,21 @@ def test_columns_that_are_alike_once_a_number_is_gone_look_alike() -> None:
     units = _design(table, np.ones(3), np.arange(2)).units
     assert isinstance(units, Units)
     assert np.unique(replace(units, aligned=False).take(np.array([1])).groups).size == 1
+
+
+def test_rows_of_one_person_that_are_no_longer_told_apart_count_together() -> None:
+    """Two rows of a person, alone in a count, once another number is gone: nobody else hides their sum."""
+    table = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]])
+    units = _design(table, np.ones(2), np.array([0, 0, 1, 2])).units
+    assert isinstance(units, Units)
+    fewer = units.take(np.array([0]))
+    assert fewer.among_alike[0] == 0.0
+    merged = fewer.without_repeated_columns()
+    assert merged.times.tolist() == [2, 1, 1]
+    assert np.diff(merged.starts).tolist() == [1, 1, 1]
+    assert np.array_equal(merged.among_alike, fewer.among_alike)
+    design = _design(table, np.array([0.01, 1.0]), np.array([0, 0, 1, 2]))
+    few = FewValues.of_design(replace(design.take(np.array([0]))))
+    assert few is not None
+    assert few.times[few.person[0]].sum() == 2
+    assert np.count_nonzero(few.kinds[few.person[0]] >= 0) == 1

@@ -390,7 +390,10 @@ def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = N
     first, share = told_last(design)
     if first.all() or not np.any(found.lower < share * found.upper):
         return found
-    fewer = _all_rows(design.take(first), asked)
+    fewer_rows = design.take(first)
+    if isinstance(fewer_rows.units, Units):
+        fewer_rows = replace(fewer_rows, units=fewer_rows.units.without_repeated_columns())
+    fewer = _all_rows(fewer_rows, asked)
     better = np.minimum(np.maximum(found.lower, share * fewer.lower), found.upper)
     return replace(
         found.raised(better, Bound.TOLD_LAST),

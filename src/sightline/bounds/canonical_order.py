@@ -31,6 +31,7 @@ def in_canonical_order(design: Design, units: Units) -> tuple[Design, Units]:
     """
     if design.noise.shared or units.numbers < 1 or not len(units):
         return design, units
+    units = units.without_repeated_columns()
     order = _order(design, units)
     position = np.append(np.argsort(order, kind="stable"), units.numbers)
     rows = position[units.rows]

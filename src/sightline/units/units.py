@@ -143,8 +143,32 @@ class Units:
         """
         if not len(self):
             return np.zeros(0)
-        shares = self.times[:: self.each] / self.group_rows[self.groups]
+        # A person may have columns that some of the rows no longer tell apart: their rows count together.
+        owner = np.repeat(np.arange(len(self)), np.diff(self.starts) // self.each)
+        pair = np.unique(owner * np.int64(self.group_rows.size) + self.groups, return_inverse=True)[1]
+        times = np.bincount(pair, self.times[:: self.each])[pair]
+        shares = times / self.group_rows[self.groups]
         return np.asarray(1 - np.maximum.reduceat(shares, self.starts[:-1] // self.each))
+
+    def without_repeated_columns(self) -> Units:
+        """The same kinds; columns of one that are equal are one column, as many times."""
+        if self.single.all():
+            return self
+        each, groups = self.each, self.groups
+        owner = np.repeat(np.arange(len(self)), np.diff(self.starts) // each)
+        pairs, first, pair = np.unique(
+            owner * np.int64(groups.max() + 1) + groups, return_index=True, return_inverse=True
+        )
+        if pairs.size == owner.size:
+            return self
+        lines = (first[:, None] * each + np.arange(each)).ravel()
+        return replace(
+            self,
+            rows=self.rows[lines],
+            weights=self.weights[lines],
+            starts=np.searchsorted(owner[first], np.arange(len(self) + 1)) * each,
+            times=np.repeat(np.bincount(pair, self.times[::each]).astype(np.intp), each),
+        )
 
     @cached_property
     def groups(self) -> IndexArray:
