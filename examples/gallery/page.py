@@ -38,22 +38,19 @@ that person and the sum without.
 
 """
 
-_COLUMNS = (
+_ALL_OTHERS_KNOWN = (
     "deployment",
     "unit",
     "as published",
-    "left after one release: groups known",
-    "all others known",
-    "left after a year: groups known",
-    "groups known, one joined halfway",
-    "all others known",
-    "guessed right at most, all others known: one release",
-    "a year",
+    "left after one release",
+    "left after a year",
+    "guessed right at most: one release, a year",
 )
+_GROUPS_KNOWN = ("deployment", "left after one release", "left after a year", "if one joined halfway")
 
 _READING = """
-The table is sorted by what is left after a year to whoever knows all others, least first; of what is
-published once, after that. Three things to read in it. Budgets for a day or a week add up, since the same
+Both tables are sorted by what is left after a year to whoever knows all others, least first; of what is
+published once, after that. Three things to read in them. Budgets for a day or a week add up, since the same
 person pays every time, and the ε that is printed is that of one time. A sum that is repeated for the same
 people tells the sum and no more, however often; one person who joins is singled out by the difference. And
 the budget of a census is large, but it is spent once.
@@ -76,22 +73,33 @@ def guessed(result: sl.AuditResult) -> str:
     return before_after(result).numbers[1].removeprefix("right at most ")
 
 
-def table_row(audited: Audited) -> list[str]:
-    """The line of a deployment in the table of all."""
+def rows_of(audited: Audited) -> tuple[list[str], list[str]]:
+    """The lines of a deployment in the two tables: whoever knows all others, whoever knows the groups."""
     card, once = audited.card, audited.card.repeats == 1
     halfway = audited.joined_halfway
-    return [
-        f"[{card.title}](#{anchor(card.title)})",
+    title = f"[{card.title}](#{anchor(card.title)})"
+    right = guessed(audited.one_others_known)
+    known = [
+        title,
         card.unit,
         card.published,
-        str(least(audited.one)),
         str(least(audited.one_others_known)),
-        "once" if once else str(least(audited.year)),
-        "once" if halfway is None else str(least(halfway)),
         "once" if once else f"**{least(audited.year_others_known)}**",
-        guessed(audited.one_others_known),
-        "once" if once else guessed(audited.year_others_known),
+        right if once else f"{right}, {guessed(audited.year_others_known)}",
     ]
+    groups = [
+        title,
+        str(least(audited.one)),
+        "once" if once else str(least(audited.year)),
+        "once" if halfway is None else f"**{least(halfway)}**",
+    ]
+    return known, groups
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as Markdown; shares are not broken between lines."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines).replace(" %", "\u00a0%")
 
 
 def anchor(title: str) -> str:
@@ -169,6 +177,16 @@ def screen(result: sl.AuditResult) -> str:
 def page(deployments: Sequence[Audited]) -> str:
     """The page of all deployments."""
     ranked = sorted(deployments, key=lambda audited: audited.rank)
-    lines = [_COLUMNS, ["---"] * len(_COLUMNS), *(table_row(audited) for audited in ranked)]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "".join([_HEAD, table, "\n", _READING, *(f"{section(one)}\n" for one in ranked), _TAIL])
+    known, groups = zip(*(rows_of(audited) for audited in ranked), strict=True)
+    return "".join(
+        [
+            _HEAD,
+            "**Whoever knows all others:**\n\n",
+            table(_ALL_OTHERS_KNOWN, known),
+            "\n**Whoever knows the groups alone:**\n\n",
+            table(_GROUPS_KNOWN, groups),
+            _READING,
+            *(f"{section(one)}\n" for one in ranked),
+            _TAIL,
+        ]
+    )
