@@ -1,12 +1,15 @@
 """Designed noise against a common factor and against noise in proportion to sensitivity; and how it scales.
 
-From a checkout: PYTHONPATH=src python benchmarks/bench_design.py [savings] [300] [2500] [5000]. Without
-arguments: savings, and 300 cells × 30,000 records. The sizes are whole designs of a generated table with
-cells from 1 to thousands of people at a limit of 50 %: reading the table is timed apart.
+From a checkout: PYTHONPATH=src python benchmarks/bench_design.py [savings] [fit] [300] [2500] [5000].
+Without arguments: savings, and 300 cells × 30,000 records. ``fit`` designs noise for the least-squares fit,
+beside the closed forms of a full domain: of independent noise, and of noise that releases share
+(ResidualPlanner). The sizes are whole designs of a generated table with cells from 1 to thousands of people
+at a limit of 50 %: reading the table is timed apart.
 """
 
 from __future__ import annotations
 
+import itertools
 import resource
 import sys
 import tempfile
@@ -17,6 +20,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+from scipy.optimize import minimize
 
 import sightline as sl
 from benchmarks.history import machine_unit, measured
@@ -25,9 +29,12 @@ from sightline.advising.task import Grain, Loss, task_of
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.examples.shipped import example_plan
+from sightline.privacy.accountant import Budget
+from sightline.privacy.registry import accountant_named
 
 LIMIT = 0.5
 EPSILONS = (1.0, 10.0, 30.0, 100.0)
+FITS = ({}, {"consistent": True})  # sections [publish]
 
 
 # ------------------------------------------------------------------ savings
@@ -133,6 +140,63 @@ def _print_case(name: str, noise: str, plan: dict[str, Any], grain: str) -> None
     measured(f"loss, {name}, {noise}, {grain}", found.loss_designed / rival, rival="noise by sensitivity")
 
 
+# ------------------------------------------------------------------ the fit
+
+
+def full_domain(folder: Path) -> tuple[dict[str, Any], float, float, float]:
+    """A plan over everyone of 12 × 8 × 5 kinds with all two-way tables; the loss of an equal split of the
+    budget, and the least losses after the fit: of independent noise, and of noise that releases share.
+    """
+    names, sizes = ("a", "b", "c"), np.array([12, 8, 5])
+    kinds = np.array(list(itertools.product(*map(range, sizes))))
+    lines = [f"{place},{','.join(f'v{one}' for one in kind)},{place % 2}" for place, kind in enumerate(kinds)]
+    (folder / "full.csv").write_text("\n".join(["id,a,b,c,y", *lines]) + "\n")
+    tables = list(itertools.combinations(range(3), 2))
+    plan = {
+        "data": {"source": str(folder / "full.csv"), "record": "id", "secret": "y", "bounds": [0, 1]},
+        "release": [
+            {
+                "name": f"{names[i]}, {names[j]}",
+                "sql": f"SELECT {names[i]}, {names[j]}, SUM(y) FROM data GROUP BY {names[i]}, {names[j]}",
+            }
+            for i, j in tables
+        ],
+        "limits": {"accept": ["homogeneous"]},
+    }
+    budget = 1 / accountant_named("gaussian-dp", Budget(epsilon=3.0, delta=1e-6)).kappa(1)
+    cells = np.array([float(np.prod(sizes[list(table)])) for table in tables])
+    each = len(kinds) / cells
+    sets = sorted({some for t in tables for k in range(3) for some in itertools.combinations(t, k)})
+    inside = np.array([[set(some) <= set(table) for table in tables] for some in sets], dtype=float)
+    dimension = np.array([np.prod([sizes[one] - 1 for one in some]) for some in sets])
+
+    def after(x: np.ndarray) -> float:
+        precision = budget * np.exp(x) / np.exp(x).sum()
+        return float(np.sum((inside @ each) * dimension / (inside @ (precision * each))))
+
+    independent = float(minimize(after, np.zeros(len(tables)), method="BFGS", options={"gtol": 1e-10}).fun)
+    shared = float(np.sum(np.sqrt(inside @ each / len(kinds)) * dimension)) ** 2 / budget
+    return plan, len(tables) * float(cells.sum()) / budget, independent, shared
+
+
+def fit() -> None:
+    """The table: losses after the fit of noise designed for it, over those of raw numbers."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan, equal, independent, shared = full_domain(Path(folder))
+        plan = with_budget(plan, 3.0)
+        raw, found = (sl.design(plan | {"publish": one}, limit=0.01, loss="variance") for one in FITS)
+        print(f"full domain: raw {raw.loss_designed / equal:.4f} of the equal split, for the fit", end=" ")
+        print(f"{found.loss_designed / equal:.4f}; closed form {independent / equal:.4f}", end=", ")
+        print(f"noise shared over releases {shared / equal:.4f}; gap {found.gap or 0:.1e}", flush=True)
+        measured("loss for the fit, full domain", found.loss_designed / independent, rival="the closed form")
+    for name, limit in (("microgrid", 0.5), ("salaries", 0.97), ("orders", 0.97), ("census", 0.9)):
+        plan, start = _loaded(name), time.process_time()
+        raw, found = (sl.design(plan | {"publish": one}, limit=limit, loss="variance") for one in FITS)
+        seconds, share = time.process_time() - start, found.loss_designed / raw.loss_designed
+        print(f"{name}: {share:.4f} of the loss of raw numbers; both {seconds:.1f} CPU s", flush=True)
+        measured(f"loss for the fit, {name}", share, rival="the design for raw numbers")
+
+
 # ------------------------------------------------------------------ sizes
 
 
@@ -221,5 +285,7 @@ if __name__ == "__main__":
     for one in wanted:
         if one == "savings":
             savings()
+        elif one == "fit":
+            fit()
         else:
             size(int(one))

@@ -66,6 +66,9 @@ class DesignedBudget(ResultPart):
     delta: float
     epsilon_spent: float  # of the designed noise, under the accountant
     price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
+    everyone: (
+        bool  # whether it holds for every conceivable person, or only for the kinds of people in this table
+    )
 
 
 class DesignResult(ResultPart):
@@ -221,7 +224,10 @@ def _budget(budget: DesignedBudget) -> str:
         f"epsilon = {number(budget.epsilon_spent)} of {number(budget.epsilon)} at delta = {budget.delta:g}"
     )
     price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > NOTICEABLE else ""
-    return f"The budget under {budget.accountant}: {spent}{price}."
+    whom = (
+        "every conceivable person" if budget.everyone else "the kinds of people in this table, and no others"
+    )
+    return f"The budget under {budget.accountant}, for {whom}: {spent}{price}."
 
 
 def _noise(result: DesignResult) -> Iterator[str]:

@@ -129,6 +129,14 @@ class Privacy(Section):
     )
 
     @property
+    def covers_everyone(self) -> bool:
+        """Whether the budget is kept for every conceivable person; else for the kinds in this table alone.
+
+        Noise for the rows that people of this table have in its groups may cost others more than the budget.
+        """
+        return self.sensitivity == "declared" and not ACCOUNTANTS[self.accountant].own_releases
+
+    @property
     def cost_delta(self) -> float:
         """The delta that costs are stated at: the usual one if none is given."""
         return self.delta or USUAL_DELTA

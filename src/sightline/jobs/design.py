@@ -174,6 +174,7 @@ def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudg
         delta=paid.delta,
         epsilon_spent=paid.epsilon(stddevs),
         price=price,
+        everyone=task.plan.privacy.covers_everyone,
     )
 
 
