@@ -280,6 +280,8 @@ def test_no_secret_reaches_a_derived_table(tmp_path: Path) -> None:
         assert {line[1] for line in lines[1:]} == {
             "cells"
         }  # a derived number needs no noise, and has no line
-        found.append(dict(fitted_tables(task, np.arange(float(len(lines) - 1))).files()))
+        made = fitted_tables(task, np.arange(float(len(lines) - 1)))
+        assert "4 more numbers, computed from the fit." in made.lines()
+        found.append(dict(made.files()))
     assert found[0] == found[1]
     assert sorted(found[0]) == ["cells.csv", "regions.csv"]

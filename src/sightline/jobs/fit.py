@@ -26,6 +26,7 @@ from sightline.auditing.published_fit import DerivedNumbers, PublishedFit, check
 from sightline.auditing.reading import PlanLike, read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidInput, require, require_plan
+from sightline.format import count
 from sightline.numerics.constrained_fit import non_negative, whole
 from sightline.numerics.least_squares import solution
 from sightline.progress import Progress, report, reporting
@@ -137,7 +138,7 @@ class FittedTables:
         if self.conditions is not None:
             said = [f"{noise.size:,} numbers, of which {self.conditions:,} follow from the others, fitted."]
         if self.task.derived.cells:
-            said.append(f"{len(self.task.derived.cells):,} more were computed from the fit.")
+            said.append(f"{count(len(self.task.derived.cells), 'more number')}, computed from the fit.")
         if known.any():
             before, after = np.median(noise[known]), np.median(stddevs[known])
             said.append(f"Error of a typical number: from ± {before:.3g} to ± {after:.3g} by the fit.")
