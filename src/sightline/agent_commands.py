@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,10 @@ import click
 from sightline.errors import MissingExtra
 
 _SHUT = "The owner has to look at this. Nothing more is answered until they start the server again."
+
+
+# Memory is bounded by addresses: pools that libraries reserve for every core would use them up.
+_FRUGAL = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 
 
 class LedgerTools:
@@ -47,6 +52,7 @@ class LedgerTools:
                 capture_output=True,
                 text=True,
                 timeout=self._seconds,
+                env={**os.environ, **_FRUGAL},
                 check=False,
             )
         except subprocess.TimeoutExpired:

@@ -31,9 +31,10 @@ def ledger_of(folder: Path, *, values: list[float] | None = None) -> sl.Ledger:
     return started(folder, f'source = "homes.csv", {secret}')
 
 
-def people_of(folder: Path) -> sl.Ledger:
-    """Ten people who are ill or not."""
-    lines = [f"{person},{'ab'[person % 2]},{person % 3 == 0}" for person in range(10)]
+def people_of(folder: Path, *, ill: list[bool] | None = None) -> sl.Ledger:
+    """Ten people who are ill or not, or others."""
+    answers = ill or [person % 3 == 0 for person in range(10)]
+    lines = [f"{person},{'ab'[person % 2]},{answer}" for person, answer in enumerate(answers)]
     (folder / "people.csv").write_text("\n".join(["person,ward,ill", *lines]) + "\n")
     secret = 'record = "person", secret = "ill", kind = "boolean", public = ["ward"]'
     return started(folder, f'source = "people.csv", {secret}')
@@ -155,6 +156,27 @@ def test_no_answer_depends_on_a_value(where: str, noise: float, tmp_path: Path) 
         for tool in ("may_i_publish", "what_would_reach_the_limit"):
             said.add((tool, json.dumps(answered(own, tool, **total(noise, where)))))
     assert len(said) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ward, ill, COUNT(*) FROM data GROUP BY ward, ill",
+        "SELECT ward, AVG(CAST(ill AS INT)) FROM data GROUP BY ward",
+        "SELECT ward, COUNT(*) FILTER (WHERE ill) FROM data GROUP BY ward HAVING COUNT(*) >= 5",
+    ],
+)
+@pytest.mark.parametrize("noise", [0.5, 30.0])
+def test_what_depends_on_values_is_said_once(sql: str, noise: float, tmp_path: Path) -> None:
+    """Groups without one of the answers, wards as good as the answer: only last answers differ."""
+    tables = ([person < 10 for person in range(20)], [True] * 20, [person % 2 == 0 for person in range(20)])
+    said = set()
+    for place, answers in enumerate(tables):
+        (tmp_path / str(place)).mkdir()
+        answer = asked(people_of(tmp_path / str(place), ill=answers), sql=sql, noise=noise)
+        said |= set() if answer["last"] else {json.dumps(answer)}
+    assert len(said) == 1
 
 
 @pytest.mark.slow
