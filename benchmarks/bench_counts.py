@@ -16,6 +16,7 @@ import pandas as pd  # type: ignore[import-untyped]
 from scipy import sparse
 
 import sightline as sl
+from benchmarks.history import machine_unit, measured
 from sightline.bounds.certain import CountIntervals, decide
 from sightline.examples.shipped import example_plan
 from sightline.noise.count_rules import CountRule
@@ -100,10 +101,13 @@ def main() -> None:
     size = f"{int(intervals.sizes.sum()):,} people, {intervals.low.size:,} counts"
     certain_people = int(intervals.sizes[found.certain].sum())
     print(f"{size}: {certain_people} certain, {int(found.undecided.sum())} undecided, {seconds:.1f} s")
+    programs = seconds
     plan, start = large_plan(), time.perf_counter()
     result = sl.audit(plan)
     seconds = time.perf_counter() - start
     assert result.certain is not None
+    measured(f"the whole audit, {size}", seconds / programs, rival="the programs alone")
+    measured(f"the programs, {size}", programs / machine_unit(), rival="the machine's unit")
     print(f"  the whole audit: {result.verdict.status}, {result.certain.people} certain, {seconds:.1f} s")
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pyarrow
 
 import sightline as sl
 from benchmarks.history import machine_unit, measured
@@ -88,6 +90,42 @@ def own_totals(folder: Path, customers: int) -> None:
     measured(f"own totals of {customers:,} customers", ours / machine_unit(), rival="the machine's unit")
 
 
+def categories(people: int, values: int, most: int, groups: int) -> None:
+    """Persons with up to so many rows of a category, counted in groups: the verdict, and the whole audit."""
+    draw = np.random.default_rng(4)
+    rows = draw.integers(1, most + 1, people)
+    owner = np.repeat(np.arange(people), rows)
+    table = pyarrow.table(
+        {
+            "person": owner,
+            "area": draw.integers(0, groups, owner.size),
+            "kind": [f"k{value:02d}" for value in draw.integers(0, values, owner.size)],
+        }
+    )
+    content = {
+        "data": {
+            "source": table,
+            "record": "person",
+            "secret": "kind",
+            "categories": [f"k{value:02d}" for value in range(values)],
+            "max_rows_per_record": most,
+        },
+        "privacy": {"epsilon": 4.0, "delta": 1e-6},
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["groups"]},
+        "release": [{"name": "by area", "sql": "SELECT area, kind, COUNT(*) FROM data GROUP BY area, kind"}],
+    }
+    size = f"{people:,} people × {values} categories × up to {most} rows × {groups} groups"
+    for name, whole in (("verdict", False), ("whole audit", True)):
+        start = time.process_time()
+        result = sl.audit(content)
+        status = result.verdict.status
+        if whole:
+            result.to_json()
+        seconds = time.process_time() - start
+        print(f"{size}, {name}: {status}, {seconds:.1f} CPU s")
+        measured(f"{size}, {name}", seconds / machine_unit(), rival="the machine's unit")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -102,6 +140,8 @@ def main() -> None:
         most = -(-asked.rows // asked.persons)
         by_person, persons = timed(lambda: sl.audit(plan(source, "person", most)))
         own_totals(Path(folder), 1_711)
+    if asked.rows == parser.get_default("rows"):
+        categories(1_438, 40, 10, 22)
     print(
         f"{asked.rows:,} rows of {asked.persons:,} persons: {rows.cells:,} cells, "
         f"{rows.signatures:,} signatures"
