@@ -69,9 +69,13 @@ def has_java() -> bool:
 
 @contextmanager
 def running_spark(warehouse: Path) -> Iterator[Any]:
-    """A session with one core, which tries a task four times; stopped afterwards."""
+    """A session with one core, which tries a task four times; stopped afterwards, if it was started here."""
     from pyspark.sql import SparkSession
 
+    # A process has one context: who shares it must not stop it for the tests that started it.
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
     builder: Any = SparkSession.builder.master("local[1,4]").appName("sightline tests")
     for name, value in {
