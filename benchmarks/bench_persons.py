@@ -140,8 +140,6 @@ def main() -> None:
         most = -(-asked.rows // asked.persons)
         by_person, persons = timed(lambda: sl.audit(plan(source, "person", most)))
         own_totals(Path(folder), 1_711)
-    if asked.rows == parser.get_default("rows"):
-        categories(1_438, 40, 10, 22)
     print(
         f"{asked.rows:,} rows of {asked.persons:,} persons: {rows.cells:,} cells, "
         f"{rows.signatures:,} signatures"
@@ -150,6 +148,8 @@ def main() -> None:
     print(f"  person by person    {by_person:8.1f} s, least {persons.least_remaining_uncertainty}")
     print(f"  ratio               {by_person / by_row:8.1f}   (wanted: at most 3)")
     measured(f"{asked.rows:,} rows of {asked.persons:,} persons", by_person / by_row, rival="row by row")
+    if asked.rows == parser.get_default("rows"):
+        categories(1_438, 40, 10, 22)
 
 
 if __name__ == "__main__":
