@@ -29,6 +29,7 @@ import numpy as np
 HERE = Path(__file__).parent
 FILE = HERE / "history.csv"
 WORSE = 1.3  # cores here differ by a fifth from one run to the next
+NOT_HERE = "not run here"  # in place of the cases of a script that needs what a machine lacks
 _COLLECTED = "SIGHTLINE_MEASURED"  # the file that a run collects the lines of its benchmarks in
 # What three minutes allow: script, arguments.
 QUICK: tuple[tuple[str, ...], ...] = (
@@ -94,7 +95,8 @@ def worse(measured: Iterable[Line], history: Iterable[Line]) -> list[tuple[Line,
 
 def missing(measured: Iterable[Line], history: Iterable[Line], scripts: Iterable[str]) -> list[Line]:
     """Recorded cases of these scripts that were not measured, unless a line says why they went."""
-    there, ran = {(line.script, line.case) for line in measured}, set(scripts)
+    there = {(line.script, line.case) for line in measured}
+    ran = set(scripts) - {script for script, case in there if case == NOT_HERE}
     return [
         line
         for key, line in last(history).items()
@@ -112,6 +114,16 @@ def measured(case: str, ratio: float, *, rival: str, more: bool = False, memory:
         times = line.worse_than(before)
         shown = f"recorded {before.ratio:.3g} at {before.commit}" + ("   WORSE" if times > WORSE else "")
     print(f"    {case}: {ratio:.3g} × {rival}; {shown}", flush=True)
+    _collect(line)
+
+
+def not_run_here(reason: str) -> None:
+    """Say that this machine lacks what the script needs: its recorded cases are then not missed."""
+    print(f"not run here: {reason}")
+    _collect(Line(script=Path(sys.argv[0]).name, case=NOT_HERE, ratio=None, rival="", note=reason))
+
+
+def _collect(line: Line) -> None:
     if os.environ.get(_COLLECTED):
         with Path(os.environ[_COLLECTED]).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(line)) + "\n")
@@ -216,6 +228,7 @@ def main(arguments: Sequence[str]) -> int:
     history = recorded()
     found, failed = _run(commands)
     gone = [] if asked.quick else missing(found, history, (script for script, *_ in commands))
+    found = [line for line in found if line.case != NOT_HERE]
     for now, then, times in worse(found, history):
         print(
             f"{times:.2f} times worse: {now.script}, {now.case}: {now.ratio:.3g} × {now.rival}; "

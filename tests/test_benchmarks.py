@@ -32,6 +32,11 @@ def test_a_case_that_is_not_measured_any_more_is_missed() -> None:
     assert history.missing([CASE], [CASE, MORE], ["bench_b.py"]) == []
 
 
+def test_a_script_that_needs_what_a_machine_lacks_is_not_missed() -> None:
+    absent = replace(CASE, case=history.NOT_HERE, ratio=None, note="no accelerator")
+    assert history.missing([absent], [CASE, MORE], ["bench_a.py"]) == []
+
+
 def test_a_case_may_go_with_a_reason() -> None:
     dropped = replace(MORE, ratio=None, note="the rival has gone")
     assert history.missing([CASE], [CASE, MORE, dropped], ["bench_a.py"]) == []

@@ -146,6 +146,13 @@ class TestFactorisations:
             there, matrix = Device.named(name), np.diag([1.0, 2.0, -1.0])
             assert there.inverse(there.put(matrix)) is None
 
+    def test_numbers_are_added_to_the_diagonal(self, name: str) -> None:
+        with with_doubles():
+            there, matrix = Device.named(name), symmetric(8, 12)
+            for laid_out in (np.ascontiguousarray(matrix), np.asfortranarray(matrix)):
+                added = there.get(there.add_to_diagonal(there.put(laid_out.copy("K")), np.arange(12.0)))
+                assert np.array_equal(np.asarray(added), matrix + np.diag(np.arange(12.0)))
+
     def test_common_eigenvectors(self, name: str) -> None:
         with with_doubles():
             there, M, R = Device.named(name), symmetric(4, 30), symmetric(5, 30)

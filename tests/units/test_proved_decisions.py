@@ -123,8 +123,8 @@ def test_the_noise_of_few_dependent_rows_is_that_of_an_inverse(uneven: float) ->
     E = T.copy()
     E[kept, np.arange(kept.size)] += 1.0
     assert np.array_equal(E @ rows[kept], rows)
-    R, error = solver.reduced(solver.noise.variance)
+    noise = solver.reduced(solver.noise.variance)
     exact = np.linalg.inv(E.T @ (E / solver.noise.variance[:, None]))
     size = np.sqrt(np.diagonal(exact))
-    assert np.abs((R - exact) / np.outer(size, size)).max() < 1e-10
-    assert error < 1e-6
+    assert np.abs((noise.matrix - exact) / np.outer(size, size)).max() < 1e-10
+    assert noise.error < 1e-6

@@ -40,6 +40,7 @@ class ProductSums:
     peak: float  # the largest weight of a row in a column
     whole: bool  # whether all weights are whole numbers
     kernel: int  # categories: what the kernel multiplies by, at most
+    placed: Any = None  # M where an accelerator computed it
 
     @property
     def exact(self) -> bool:
@@ -64,7 +65,7 @@ class ProductSums:
         """Of some of the rows."""
         matrix, pairs = self.matrix, self.pairs
         if isinstance(matrix, np.ndarray):
-            return replace(self, matrix=matrix[np.ix_(rows, rows)])
+            return replace(self, matrix=matrix[np.ix_(rows, rows)], placed=None)
         if rows.size < SPARSE_FROM:
             return replace(self, matrix=matrix.tocsr()[rows][:, rows].toarray(), pairs=0)
         return replace(self, matrix=matrix.tocsr()[rows][:, rows], pairs=pairs.tocsr()[rows][:, rows])
@@ -130,8 +131,9 @@ class RowProducts:
     def of(self, units: UnitStore) -> ProductSums:
         """One pass over all units; a second one where a dense table of products is nearly empty."""
         sums = ProductSums(**units.run(self), kernel=self.prior.categories)
-        if isinstance(units, TableUnits):
-            sums = replace(sums, matrix=units.device.numbers(sums.matrix))
+        if isinstance(units, TableUnits):  # whose products are dense in every pass
+            placed = None if units.device.host else sums.matrix
+            return replace(sums, matrix=units.device.numbers(sums.matrix), placed=placed)
         full = not self.dense or self.weighted or units.numbers < SPARSE_FROM or self.noise.shared
         if full or np.count_nonzero(sums.matrix) > DENSE * sums.matrix.size:
             return sums

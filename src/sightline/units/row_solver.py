@@ -53,6 +53,35 @@ _FEW = 16  # rows for each dependent one, from which a change of so low a rank t
 
 
 @frozen(slots=False)
+class ReducedNoise:
+    """R: noise of the independent rows with which they say as much as all rows do."""
+
+    stored: FloatArray  # the matrix, or its diagonal where it has nothing else
+    error: float  # of its forms, relatively
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether no two of its rows have noise in common: of 20,000 rows the matrix would take 3 GB."""
+        return self.stored.ndim == 1
+
+    @cached_property
+    def matrix(self) -> FloatArray:
+        """R in full."""
+        return np.diag(self.stored) if self.diagonal else self.stored
+
+    def times(self, vectors: FloatArray) -> FloatArray:
+        """R x for every column x."""
+        return self.stored[:, None] * vectors if self.diagonal else self.stored @ vectors
+
+    def added_to(self, matrix: Any, device: Device) -> Any:
+        """The sum with a matrix that lies on the device and is written over."""
+        if self.diagonal:
+            return device.add_to_diagonal(matrix, self.stored)
+        matrix += device.put(self.stored)
+        return matrix
+
+
+@frozen(slots=False)
 class DenseSolver:
     """Dense matrices over the rows."""
 
@@ -121,8 +150,7 @@ class DenseSolver:
         return self.units.device if isinstance(self.units, TableUnits) else HOST
 
     def _inverse(self, rows: IndexArray) -> RowForm:
-        products = self.device.put(over_rows(self.sums.matrix, rows))
-        return RowForm.inverse(products, rows, self.numbers, entries=self.sums.entries)
+        return RowForm.inverse(self._placed(rows), rows, self.numbers, entries=self.sums.entries)
 
     @property
     def rank(self) -> int:
@@ -160,8 +188,8 @@ class DenseSolver:
         if np.ptp(excess) > 1e-14 * excess[0]:
             return None
         kept = self.independent.rows
-        device, (R, error) = self.device, self._by_variance
-        M, R = self._placed, device.put(R)
+        device, error = self.device, self._by_variance.error
+        M, R = self._placed(kept), device.put(self._by_variance.matrix)
         values, vectors = device.common_eigenvectors(R, M)
         projection = vectors.T
         if kept.size < self.numbers:
@@ -226,13 +254,13 @@ class DenseSolver:
         solver.__dict__.update(forms)
         return solver
 
-    def reduced(self, variance: FloatArray) -> tuple[FloatArray, float]:
-        """R over the independent rows, and a bound on the error of its forms."""
+    def reduced(self, variance: FloatArray) -> ReducedNoise:
+        """R over the independent rows."""
         kept, T = self.independent.rows, self.independent.others
         if self.noise.shared:
             return self._correlated(kept, T)
         if not T.any():
-            return np.diag(variance[kept]), gamma(4)
+            return ReducedNoise(stored=variance[kept], error=gamma(4))
         dependent = np.flatnonzero(T.any(axis=1))
         J = T[dependent].T @ (T[dependent] / variance[dependent, None])
         J[np.diag_indices(kept.size)] += 1 / variance[kept]
@@ -246,9 +274,9 @@ class DenseSolver:
             white = np.linalg.solve(np.linalg.cholesky(inner), spread)
             given = np.diag(variance[kept]) - white.T @ white
         inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding, given=given)
-        return self._own(inverse), inverse.error
+        return ReducedNoise(stored=self._own(inverse), error=inverse.error)
 
-    def _correlated(self, kept: IndexArray, T: FloatArray) -> tuple[FloatArray, float]:
+    def _correlated(self, kept: IndexArray, T: FloatArray) -> ReducedNoise:
         """R for noise that rows share: the inverse of EᵀΣ⁻¹E, where E gives all rows from the independent
         ones.
         """
@@ -269,40 +297,41 @@ class DenseSolver:
             entries=rounding,
             given=self.noise.covariance[np.ix_(kept, kept)] if whole else None,  # made with the strategy
         )
-        return self._own(inverse), inverse.error
+        return ReducedNoise(stored=self._own(inverse), error=inverse.error)
 
     @cached_property
-    def _by_variance(self) -> tuple[FloatArray, float]:
+    def _by_variance(self) -> ReducedNoise:
         return self.reduced(self.noise.variance)
 
     @cached_property
-    def _by_information(self) -> tuple[FloatArray, float]:
+    def _by_information(self) -> ReducedNoise:
         excess = self.noise.variance * self.noise.information
         if not self.noise.shared and np.ptp(excess) > 1e-14 * excess[0]:
             return self.reduced(1 / self.noise.information)
-        return self._by_variance[0] / excess[0], self._by_variance[1] + gamma(4)  # noise of one law
+        noise = self._by_variance  # of one law
+        return ReducedNoise(stored=noise.stored / excess[0], error=noise.error + gamma(4))
 
     @cached_property
     def _noise_root(self) -> FloatArray:
         """A root of the noise's covariance over the independent rows."""
-        return np.asarray(np.linalg.cholesky(self._by_variance[0]).T)
+        return np.asarray(np.linalg.cholesky(self._by_variance.matrix).T)
 
     def _own(self, form: RowForm) -> FloatArray:
         """Over the independent rows."""
         return over_rows(form.matrix[:-1, :-1], self.independent.rows)
 
-    def _posterior(self, noise: tuple[FloatArray, float], sums: ProductSums, scale: float) -> RowForm:
+    def _posterior(self, noise: ReducedNoise, sums: ProductSums, scale: float) -> RowForm:
         kept = self.independent.rows
         same = sums.matrix is self.sums.matrix
-        matrix = (self._placed if same else self.device.put(over_rows(sums.matrix, kept))) * scale
-        matrix += self.device.put(noise[0])
+        matrix = self.device.put(over_rows(sums.matrix, kept)) if not same else self._placed(kept)
+        matrix = noise.added_to(matrix * scale, self.device)
         rounding = math.sqrt(gamma(4) + sums.entries**2)
-        return RowForm.inverse(matrix, kept, self.numbers, error=noise[1], entries=rounding)
+        return RowForm.inverse(matrix, kept, self.numbers, error=noise.error, entries=rounding)
 
-    @cached_property
-    def _placed(self) -> Any:
-        """M over the independent rows, where it is factorised."""
-        return self.device.put(self._products)
+    def _placed(self, rows: IndexArray) -> Any:
+        """M over some rows, where it is factorised: of all rows as it was computed there."""
+        there = self.sums.placed is not None and np.array_equal(rows, np.arange(self.numbers))
+        return self.sums.placed if there else self.device.put(over_rows(self.sums.matrix, rows))
 
     def decide(self, asked: AskedUnits) -> Decided:
         """What is identifiable of some units: exact."""
@@ -347,14 +376,14 @@ class DenseSolver:
     @cached_property
     def _reach(self) -> FloatArray:
         """The noise of what the inverse of the products gives for each row: the root of XRX's diagonal."""
-        X, (R, _) = self._inverse_products, self._by_variance
+        X, R = self._inverse_products, self._by_variance
         if self._disjoint:
-            return np.asarray(np.diagonal(X) * np.sqrt(np.diagonal(R)))
-        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->i", X @ R, X), 0.0)))
+            return np.asarray(np.diagonal(X) * np.sqrt(np.diagonal(R.matrix)))
+        return np.asarray(np.sqrt(np.maximum(np.einsum("ij,ij->j", X, R.times(X)), 0.0)))
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
-        kept, X, (R, error) = self.independent.rows, self._inverse_products, self._by_variance
+        kept, X, R = self.independent.rows, self._inverse_products, self._by_variance
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
         M, f = self._products, functionals.tocsr()[used]
         b, rounded = asked.images[:, used].tocsr()[kept], 0.0
@@ -375,8 +404,8 @@ class DenseSolver:
             off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
         off += rounded + self.sums.entries**2 * length * (length.T @ np.abs(solved))
         weights, bound = (f.T @ solved.T).T, 2 * self._reach @ (abs(f).T @ off.T).T
-        rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
-        bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
+        rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R.times(weights)), 0.0))
+        bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + R.error
         if not self.leverage.error <= PROOF:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
         coarse, on_all = coarse_units(bound, kept.size), {}
@@ -396,7 +425,7 @@ class DenseSolver:
         Where those on the independent rows are so large that rounding would hide them, balls made these.
         """
         kept, T, weights = self.independent.rows, self.independent.others, attacks.weights
-        spread = self._by_variance[0] @ weights
+        spread = self._by_variance.times(weights)
         full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
         full[kept] += spread
         if self.noise.shared:
@@ -505,7 +534,7 @@ class DenseSolver:
 
     def _sharpest_by_row(self, asked: AskedUnits, unit: int, directions: int) -> FloatArray:
         """The same for a person with many columns: combinations y of rows with My = M_p y."""
-        kept, X, (R, _) = self.independent.rows, self._inverse_products, self._by_information
+        kept, X, R = self.independent.rows, self._inverse_products, self._by_information.matrix
         size = asked.counts.shape[1]
         own, counts = slice(unit * size, (unit + 1) * size), asked.counts[unit].astype(np.float64)
         columns = asked.block.table(self.numbers)[own, :-1].tocsc()[:, kept]
