@@ -2,7 +2,8 @@
 
 Tables and plans are drawn; a plan is written again (columns, releases and the table have other names, the SQL
 is spelled otherwise, releases are in another order), read in passes, and split into entries of a ledger in
-any order, whose own plan is audited, too. Postgres and Spark are in ``no_false_pass/test_every_door.py``.
+any order, whose own plan is audited, too. A hunt that has the time for it starts Postgres and Spark, and asks
+them in their own dialects.
 
 ``python -m tools.fuzz --entry tests.auditing.fuzz_doors --seed 1 --seconds 600`` runs it alone.
 """
@@ -12,24 +13,29 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+import sqlglot
 
 import sightline as sl
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import SightlineError
 from tests.auditing.no_false_pass.catalogue import Plan
-from tests.auditing.no_false_pass.doors import streamed, toml
+from tests.auditing.no_false_pass.doors import Door, on_postgres, on_spark, streamed, toml
 from tests.numbered_cases import check_cases
+from tests.tables.servers import binaries, has_java, running_postgres, running_spark
 
 STRICTNESS = {VerdictStatus.PASSED: 0, VerdictStatus.NOT_SHOWN: 1, VerdictStatus.FAILED: 2}
 REFUSED = 3
 GROUPS = ("g", "h")
+ENGINES: dict[str, Door] = {}  # those that run, by the name of their dialect
+_TIME_FOR_ENGINES = 60.0  # seconds of a hunt that pay for starting them
 
 
 def draw(rng: np.random.Generator, folder: Path) -> Plan:
@@ -86,6 +92,30 @@ def written_otherwise(plan: Plan, rng: np.random.Generator, folder: Path) -> Pla
     return {**plan, "data": data, "release": [again(plan["release"][i], i) for i in order]}
 
 
+def in_dialect(plan: Plan, dialect: str) -> Plan:
+    """The same plan, in the SQL of another engine, with every name in its quotes."""
+    return {
+        **plan,
+        "release": [
+            {**one, "sql": sqlglot.transpile(one["sql"], "duckdb", dialect, identify=True)[0]}
+            for one in plan["release"]
+        ],
+    }
+
+
+@contextmanager
+def engines(folder: Path) -> Iterator[None]:
+    """Postgres and Spark, where they are installed."""
+    with ExitStack() as stack:
+        stack.callback(ENGINES.clear)
+        programs = binaries()
+        if programs is not None:
+            ENGINES["postgres"] = on_postgres(stack.enter_context(running_postgres(programs)))
+        if has_java():
+            ENGINES["spark"] = on_spark(stack.enter_context(running_spark(folder / "warehouse")))
+        yield
+
+
 def _strictness(answer: Callable[[], AuditResult]) -> tuple[int, AuditResult | None]:
     try:
         result = answer()
@@ -95,19 +125,28 @@ def _strictness(answer: Callable[[], AuditResult]) -> tuple[int, AuditResult | N
     return STRICTNESS[result.verdict.status], result
 
 
+def _same(words: str, least: int, whole: AuditResult | None, answer: Callable[[], AuditResult]) -> None:
+    """The verdict of one audit, the same people below the limit, and the same ends."""
+    found, other = _strictness(answer)
+    assert found == least, f"{words}: {found}, not {least}"
+    if whole is not None and other is not None:
+        assert other.verdict.below_limit == whole.verdict.below_limit, words
+        ends = (one.least_remaining_uncertainty for one in (whole, other))
+        first, second = ((one.lower, one.upper) if one else None for one in ends)
+        assert second == (pytest.approx(first, rel=1e-6) if first else None), words
+
+
 def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
     """One plan by every door."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
         plan = draw(rng, folder)
         least, whole = _strictness(lambda: sl.audit(plan))
-        found, other = _strictness(lambda: sl.audit(written_otherwise(plan, rng, folder)))
-        assert found == least, f"in other words: {found}, not {least}"
-        if whole is not None and other is not None:
-            assert other.verdict.below_limit == whole.verdict.below_limit
-            ends = (one.least_remaining_uncertainty for one in (whole, other))
-            first, second = ((one.lower, one.upper) if one else None for one in ends)
-            assert second == (pytest.approx(first, rel=1e-6) if first else None)
+        _same("in other words", least, whole, lambda: sl.audit(written_otherwise(plan, rng, folder)))
+        for dialect, engine in ENGINES.items():
+            with pytest.MonkeyPatch.context() as own:
+                _same(dialect, least, whole, lambda: engine(in_dialect(plan, dialect), folder, own))  # noqa: B023
+            count[dialect] += 1
         split = {**plan, "release": [plan["release"][i] for i in rng.permutation(len(plan["release"]))]}
         (folder / "ledger").mkdir()
         doors = {
@@ -137,5 +176,8 @@ def _ledger(plan: Plan, folder: Path, patch: pytest.MonkeyPatch) -> tuple[AuditR
 
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
-    """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
-    return check_cases(check, seed, seconds, most=most)
+    """Cases 0, 1, … of a seed until the time is up, or until there were ``most``; long hunts ask engines."""
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        if seconds >= _TIME_FOR_ENGINES and math.isinf(most):
+            stack.enter_context(engines(Path(name)))
+        return check_cases(check, seed, seconds, most=most)

@@ -311,7 +311,7 @@ def test_four_hundred_in_three_crossed_counts_keep_no_less_without_an_exact_tota
     counted = np.stack([0 * table, table], axis=2)
     none, last = np.zeros(len(table), bool), len(table) - 1
     with_total, without_total = [], []
-    for noise in (1e-3, 0.2, 2.0):
+    for noise in (1e-3, 0.17, 0.18, 0.2, 2.0):
         exact = none.copy()
         exact[last] = True
         one = Few(counted=counted, scales=np.full(len(table), noise), laplace=none, exact=exact).design()
@@ -321,6 +321,29 @@ def test_four_hundred_in_three_crossed_counts_keep_no_less_without_an_exact_tota
     assert without_total == sorted(without_total)
     assert all(fewer >= every for fewer, every in zip(without_total, with_total, strict=True))
     assert with_total[0] > 0.25
+
+
+@pytest.mark.parametrize("noise", [0.18, 1.0])
+def test_people_who_are_equally_near_are_chosen_whatever_their_order(noise: float) -> None:
+    """More of them than moves look at: the first of the plan were taken, or those that rounding put first."""
+    generator = np.random.default_rng(3)
+    columns = [generator.integers(0, size, 160) for size in (8, 6, 5)]
+    table = np.array(
+        [(column == cell).astype(float) for column in columns for cell in range(column.max() + 1)]
+    )
+    none, scales = np.zeros(len(table), bool), np.full(len(table), noise)
+
+    def ends(numbers: np.ndarray, people: np.ndarray) -> np.ndarray:
+        moved = table[numbers][:, people]
+        one = Few(counted=np.stack([0 * moved, moved], axis=2), scales=scales, laplace=none, exact=none)
+        lower = np.empty(len(people))
+        lower[people] = lower_ends(one)[:, 0]
+        return lower
+
+    first = ends(np.arange(len(table)), np.arange(160))
+    for _ in range(2):
+        other = ends(generator.permutation(len(table)), generator.permutation(160))
+        assert np.allclose(first, other, rtol=1e-6)
 
 
 @pytest.mark.sampled(3)

@@ -305,7 +305,7 @@ class SlicedExposure(UnitExposure):
         counts = np.repeat(units.people, np.diff(units.starts)) * units.times
         table = units.table()
         matrix = (table.T @ (sparse.diags_array(counts.astype(np.float64)) @ table)).tocsr()
-        return replace(self.sums.products, matrix=matrix, pairs=0, columns=counts.size)
+        return replace(self.sums.products, matrix=matrix, pairs=0, placed=None, columns=counts.size)
 
     def recipe(self, kind: int, column: int = 0, *, few: bool = False) -> FloatArray:
         weights = self.sums.recipe(int(self.slices.kind_of[kind]), column, few=few)

@@ -67,13 +67,13 @@ def _order(design: Design, units: Units) -> IndexArray:
         + (np.arange(len(units.rows)) % each).astype(np.uint64)
     )
     of_person = _mixed(units.people.astype(np.uint64))
+    component = _components(number, person[line], units.numbers, len(units))
     marks = np.zeros(units.numbers, dtype=np.uint64)
-    # In units of the noise, to ten digits, so that other units of the secret change nothing. What stands in
-    # for no noise depends on everybody's: it is no mark.
-    width = float(design.prior.target.width) if design.prior.categories == 1 else 1.0
-    for part in (noise.information * width**2, noise.loss * width, noise.laplace, noise.exact):
-        own = np.where(noise.exact & (part is not noise.exact), 0.0, part)
-        marks = _mixed(marks + _mixed(_ten_digits(np.asarray(own, dtype=np.float64)).view(np.uint64)))
+    # By how many levels are below, so that other units of the secret, and more noise on all numbers, change
+    # nothing. What stands in for no noise depends on everybody's: it is no mark.
+    for part in (noise.information, noise.loss, noise.laplace, noise.exact):
+        level = np.where(noise.exact & (part is not noise.exact), 0.0, part)
+        marks = _mixed(marks + _mixed(_levels_below(level, component)))
 
     def refined(marks: Marks) -> Marks:
         lines = _mixed(of_line + _summed(_mixed(weight ^ marks[number]), line, of_line.size))
@@ -82,7 +82,6 @@ def _order(design: Design, units: Units) -> IndexArray:
         seen = _mixed(weight + lines[line] + np.repeat(rows, each)[line] + persons[person[line]])
         return _mixed(marks + _summed(seen, number, marks.size))
 
-    component = _components(number, person[line], units.numbers, len(units))
     used = np.bincount(number, minlength=units.numbers) > 0
     work, different = 0, 0
     while work <= _MOST_WORK:
@@ -97,6 +96,18 @@ def _order(design: Design, units: Units) -> IndexArray:
             break
         marks[first] = _mixed(marks[first] + np.uint64(1))
     return np.argsort(marks, kind="stable")
+
+
+def _levels_below(values: FloatArray, component: IndexArray) -> Marks:
+    """How many different values, to ten digits, are smaller in the same component."""
+    rounded = _ten_digits(np.asarray(values, dtype=np.float64))
+    order = np.lexsort((rounded, component))
+    first = np.diff(component[order], prepend=-1) != 0
+    new = first | (rounded[order] != np.append(np.nan, rounded[order][:-1]))
+    place = np.cumsum(new)
+    below = np.empty(place.size, dtype=np.uint64)
+    below[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    return below
 
 
 def _ten_digits(values: FloatArray) -> FloatArray:

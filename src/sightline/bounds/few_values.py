@@ -39,6 +39,8 @@ _AT_A_TIME = 64  # persons
 _FOR_THE_LEAST = 96  # persons who are looked at for the least end alone
 _ALWAYS = 16  # persons of whom least remains, who are looked at whatever the limit
 _CORNERS = 16  # kinds of rows among which two corners of a rectangle are looked for
+_STEPS = 1e6  # in which distances of rows are compared: beside exact numbers eight digits of them are left
+_LEAST = 1e-200  # of the largest squared change: below it nobody changes anything
 _MOST_COLUMNS = 3_000  # of kinds of rows, times values, of which every two are compared
 
 
@@ -251,6 +253,19 @@ class _Nearby:
         return np.asarray(size[:, None] + size - 2 * self._gram)
 
     @cached_property
+    def _ranked(self) -> FloatArray:
+        """The same in whole steps, so that rounding does not order what is equally near: then more noise on
+        all numbers takes the same rows.
+        """
+        return np.asarray(np.rint(self._apart * (_STEPS / self._seen.max(initial=_LEAST))))
+
+    @cached_property
+    def _seen(self) -> FloatArray:
+        """Of every kind what its row changes of numbers that a move may change."""
+        lines = np.concatenate([self.gaussian, self.laplace], axis=2)
+        return np.asarray(2 * np.square(lines - lines.mean(axis=1, keepdims=True)).sum(axis=(1, 2)))
+
+    @cached_property
     def _whole(self) -> bool:
         """Whether products of columns of other numbers are exact."""
         return bool(
@@ -300,12 +315,13 @@ class _Nearby:
         own, count = np.searchsorted(self.kinds, kinds[kinds >= 0]), times[kinds >= 0]
         left = self.counts.copy()
         left[own] -= count
-        apart = np.where(left > 0, self._apart[own].min(axis=0), np.inf)
+        apart = np.where(left > 0, self._ranked[own].min(axis=0), np.inf)
         order = np.argsort(apart, kind="stable")[:others]
         order = order[left[order] > 0]
         chosen: list[int] = []
         if rectangles and order.size > 1:
-            chosen = self._rectangles(int(own[0]), order[:_CORNERS], left, rectangles)
+            corners = np.lexsort((-left, apart))[:_CORNERS]  # of those equally near the kinds of most people
+            chosen = self._rectangles(int(own[0]), corners[left[corners] > 0], left, rectangles)
         nearest = np.repeat(order, np.minimum(left[order], others).astype(np.intp))
         rows = np.concatenate([np.repeat(own, count), chosen, nearest]).astype(np.intp)
         size = int(count.sum()) + others
@@ -321,11 +337,19 @@ class _Nearby:
         apart = length[:, None] + size - 2 * sums
         apart[:, [target]] = np.inf
         apart[:, left <= 0] = np.inf
-        best = np.argpartition(apart, min(8 * most, apart.size - 1), axis=None)[: 8 * most]
+        ranks = np.rint(apart.ravel() * (_STEPS / self._seen.max(initial=_LEAST)))
+        enough = min(8 * most, ranks.size) - 1
+        best = np.flatnonzero(ranks <= np.partition(ranks, enough)[enough])
+        pairs, corners = np.divmod(best, size.size)
+        three = np.stack([p[pairs], q[pairs], corners])
+        # Of those that are seen as little first the ones of near rows, which can stand in for the target by
+        # themselves, too; then those whose rows few others need, each with its people.
+        near_by = self._ranked[target][three].sum(axis=0)
+        needed = (np.bincount(three.ravel(), minlength=left.size) / np.maximum(left, 1.0))[three].sum(axis=0)
         chosen: list[int] = []
-        for place in best[np.argsort(apart.ravel()[best], kind="stable")].tolist():
+        for place in best[np.lexsort((np.rint(needed * _STEPS), near_by, ranks[best]))].tolist():
             pair, corner = divmod(place, size.size)
-            if apart[pair, corner] > size[target] / 2 or len(chosen) == 3 * most:
+            if apart[pair, corner] > self._seen[target] / 2 or len(chosen) == 3 * most:
                 break
             rows = [int(p[pair]), int(q[pair]), corner]
             needed = np.array([rows.count(row) for row in rows])

@@ -17,9 +17,11 @@ shortens the chord: the minimum of
 
 .. math:: \tfrac12 d^\top G d + \mu \sum_k |d_k|
 
-over the rows of others, for some penalties :math:`\mu`. Each is found as a sequence of weighted least
-squares, in which the last :math:`|d_k|` become weights. How good a minimum or a weight is does not matter for
-the truth of a bound. Proofs: the theory page on named records.
+over the rows of others, which move by at most 1, for some penalties :math:`\mu`. Each is found as a sequence
+of weighted least squares, in which the last :math:`|d_k|` become weights, and rows that reach 1 are held
+there. In a flat each row of others serves one row of the unit: two ways to share them are tried. How good a
+minimum, a way or a weight is does not matter for the truth of a bound. Proofs: the theory page on named
+records.
 
 **A line to those in the same exact numbers.** Let the rows :math:`K` be in exactly the exact numbers that
 row j is in, as often as j. Row j rises and all m of K fall by 1/m of it: no exact number changes, and numbers
@@ -161,7 +163,7 @@ _MOST_SEARCHED, _MOST_SEARCHED_ENTRIES = 40, 20_000
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
 _PENALTIES = np.array([0.1, 1.0, 5.0])
 _STEPS, _NOTHING = 12, 0.02
-_ROUNDS = 60  # of the game
+_ROUNDS = 90  # of the game
 
 
 def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:
@@ -305,53 +307,56 @@ class _Search:
         size = others.shape[1]
         own = own / np.abs(own).max(axis=1, keepdims=True)
         moved = _Lines(columns=columns, own=own, others=others, moves=np.zeros(others.shape)).sums()
-        # Columns without others are held still by a weight that is larger than all information.
+        # Columns without others, and those that move as far as they may, are held by a weight that is larger
+        # than all information. Where those would rather move less they are let go.
         alone = others == 0
         counts = np.where(alone, 1.0, others)[:, None, :]
-        held = np.where(alone, 1e12 * float(np.trace(self.gram)), 0.0)[:, None, :]
+        heavy = 1e12 * float(np.trace(self.gram))
         tried = np.broadcast_to(penalties, (len(own), penalties.shape[-1]))[..., None]
-        target = np.repeat(-(moved @ self.gram)[:, None, :], tried.shape[1], axis=1)[..., None]
+        pull = np.repeat(-(moved @ self.gram)[:, None, :], tried.shape[1], axis=1)
         d = np.ones((*tried.shape[:2], size))
+        held = np.zeros(d.shape)  # where each column is held, and 0 if it is free
         for _ in range(_STEPS):
-            weights = tried / (np.abs(d) + _NOTHING) + held
+            weights = tried / (np.abs(d) + _NOTHING)
+            fixed = np.where(alone[:, None, :] | (held != 0), heavy, 0.0)
             matrix = np.tile(self.gram, (*tried.shape[:2], 1, 1))
-            matrix[..., np.arange(size), np.arange(size)] += weights / counts
-            d = np.clip(np.linalg.solve(matrix, target)[..., 0] / counts, -1.0, 1.0)
+            matrix[..., np.arange(size), np.arange(size)] += (weights + fixed) / counts
+            target = pull + fixed * held
+            free = np.linalg.solve(matrix, target[..., None])[..., 0] / counts
+            d = np.clip(free, -1.0, 1.0)
+            slope = (d * counts) @ self.gram - pull + weights * d
+            held = np.where(held * slope > 0, 0.0, np.where(np.abs(free) > 1, np.sign(free), held))
         d = np.where(alone[:, None, :], 0.0, d)
         again = np.repeat(np.arange(len(own)), tried.shape[1])
         return _Lines(columns=columns[again], own=own[again], others=others[again], moves=d.reshape(-1, size))
 
     def _boxes(self, lines: _Lines, units: int, r: int, each: int) -> FloatArray:
-        """Units × penalties × r × r, by flats: every other row serves the one that would move it most."""
+        """Units × boxes × r × r: for every penalty a flat, by each of two ways to share the other rows."""
         size = lines.moves.shape[1]
         shape = units, each, _PENALTIES.size
         alone = np.arange(len(lines)).reshape(shape)[:, :r]  # rows by themselves
         sizes = np.abs(lines.moves[alone.ravel()]).reshape(units, r, _PENALTIES.size, size)
-        total = sizes.sum(axis=1, keepdims=True)
         others = lines.others[alone.ravel()].reshape(sizes.shape)
-        shared = np.floor(others * sizes / np.where(total > 0, total, 1.0))
-        rest = others[:, 0] - shared.sum(axis=1)
-        np.put_along_axis(
-            shared,
-            np.argmax(sizes, axis=1)[:, None],
-            np.take_along_axis(shared, np.argmax(sizes, axis=1)[:, None], axis=1) + rest[:, None],
-            axis=1,
-        )
-        # Searched again with the others that each row has; a flat is of one penalty.
-        order = alone.transpose(0, 2, 1).ravel()  # units × penalties × rows
-        start = lines.take(order)
-        penalties = np.tile(np.repeat(_PENALTIES, r), units)[:, None]
+        # A flat is of one penalty: units × penalties × rows.
+        start = lines.take(alone.transpose(0, 2, 1).ravel())
+        ways = _shared_by_size(others[:, 0], sizes), _shared_evenly(others[:, 0], sizes)
+        different = ways[:1] if np.array_equal(*ways) else ways
+        boxes = [self._flats(start, shared.transpose(0, 2, 1, 3).reshape(-1, size)) for shared in different]
+        return np.concatenate([one.reshape(units, -1, r, r) for one in boxes], axis=1)
+
+    def _flats(self, start: _Lines, shared: FloatArray) -> FloatArray:
+        """Flats × r × r: searched again with the others that each row of a flat has."""
+        r = start.own.shape[1]
+        penalties = np.tile(np.repeat(_PENALTIES, r), len(start) // (r * _PENALTIES.size))[:, None]
         try:
-            again = self._directions(
-                start.columns, start.own, shared.transpose(0, 2, 1, 3).reshape(-1, size), penalties
-            )
+            again = self._directions(start.columns, start.own, shared, penalties)
         except np.linalg.LinAlgError:
-            return np.zeros((units, 0, r, r))
+            return np.zeros((0, r, r))
         flats = again.normal()
-        seen = np.abs(self._information(flats, units * _PENALTIES.size)).sum(axis=2).ravel()
+        seen = np.abs(self._information(flats, len(flats) // r)).sum(axis=2).ravel()
         left = flats.chords(seen, self._gaussian).reshape(-1, r)
         moves = flats.own[np.arange(len(flats)), np.tile(np.arange(r), len(flats) // r)].reshape(-1, r)
-        return np.asarray((left * moves**2)[:, :, None] * np.eye(r)).reshape(units, -1, r, r)
+        return np.asarray((left * moves**2)[:, :, None] * np.eye(r))
 
     def _information(self, lines: _Lines, flats: int) -> FloatArray:
         """Flats × directions × directions: H for a domain of width 1, rounded away from 0."""
@@ -376,6 +381,49 @@ class _Search:
         most = (lengths + off)[:, :, None] * (lengths + off)[:, None]
         added = most - (1 - 2 * rounding) * lengths[:, :, None] * lengths[:, None]
         return np.asarray((found + np.where(found < 0, -added, added)) * (self.width**2 / (1 - error)))
+
+
+def _shared_by_size(others: FloatArray, sizes: FloatArray) -> FloatArray:
+    """Units × rows × penalties × columns: how many others serve each row, in proportion to how far it moves
+    them; those that remain serve the row that moves them most.
+    """
+    total = sizes.sum(axis=1, keepdims=True)
+    shared = np.floor(others[:, None] * sizes / np.where(total > 0, total, 1.0))
+    most = np.argmax(sizes, axis=1)[:, None]
+    rest = (others - shared.sum(axis=1))[:, None]
+    np.put_along_axis(shared, most, np.take_along_axis(shared, most, axis=1) + rest, axis=1)
+    return shared
+
+
+# What a row that is served by nobody counts as having: the first to serve it are not worth all others.
+_UNSERVED = 0.05
+
+
+def _shared_evenly(others: FloatArray, sizes: FloatArray) -> FloatArray:
+    """The same, but one after the other, largest moves first, each serves the row that it helps most,
+    relative to what serves that row already.
+
+    Rows that would move all others alike would else leave every one of them to the same row.
+    """
+    total = sizes.sum(axis=1, keepdims=True)
+    shared = np.floor(others[:, None] * sizes / np.where(total > 0, total, 1.0))
+    rest, served = others - shared.sum(axis=1), np.sum(shared * sizes, axis=3)
+    for column in np.moveaxis(np.argsort(-total[:, 0], axis=2, kind="stable"), 2, 0):
+        at = column[:, None, :, None]
+        move = np.take_along_axis(sizes, np.broadcast_to(at, (*served.shape, 1)), axis=3)[..., 0]
+        left = np.take_along_axis(rest, column[..., None], axis=2)[..., 0]
+        for number in range(int(left.max(initial=0.0))):
+            helped = np.argmax(move / (served + _UNSERVED), axis=1)[:, None]
+            gets = np.zeros_like(served)
+            np.put_along_axis(gets, helped, (left > number)[:, None].astype(np.float64), axis=1)
+            served = served + gets * move
+            np.put_along_axis(
+                shared,
+                np.broadcast_to(at, (*served.shape, 1)),
+                np.take_along_axis(shared, np.broadcast_to(at, (*served.shape, 1)), axis=3) + gets[..., None],
+                axis=3,
+            )
+    return shared
 
 
 def _game(matrices: FloatArray) -> FloatArray:

@@ -59,8 +59,14 @@ class ValueRows:
         kind = units.groups
         first = np.zeros(int(kind.max(initial=-1)) + 1, dtype=np.intp)
         first[kind[::-1]] = np.arange(kind.size)[::-1]
+        # By their numbers and weights: searches that look at the nearest kinds break ties by this order, and
+        # that of the plan's releases must not matter.
         lines = (first[:, None] * each + np.arange(each)).ravel()
         shape = first.size, each, slots
+        content = [units.weights[lines].reshape(first.size, -1), units.rows[lines].reshape(first.size, -1)]
+        order = np.lexsort(np.concatenate(content, axis=1).T[::-1])
+        first, kind = first[order], np.argsort(order)[kind]
+        lines = (first[:, None] * each + np.arange(each)).ravel()
         width = design.prior.target.width if design.prior.categories == 1 else 1.0
         return cls(
             rows=units.rows[lines].reshape(shape),
@@ -134,6 +140,7 @@ class ValueRows:
         line = np.full(units, -1)
         line[listed] = np.arange(listed.size)
         chosen = np.flatnonzero(seen & (line[self.unit] >= 0))
+        chosen = chosen[np.lexsort((self.kind[chosen], self.unit[chosen]))]
         own = sizes[listed]
         place = np.arange(chosen.size) - np.repeat(np.cumsum(own) - own, own)
         lists = np.full((listed.size, 2 * width), -1, dtype=np.intp)
