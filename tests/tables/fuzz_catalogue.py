@@ -44,7 +44,7 @@ def changed_query(words: list[str], bag: list[str], draw: random.Random) -> str:
 def hunt(seed: int, *, seconds: float = float("inf"), number: float = float("inf")) -> dict[str, int]:
     """Read changed queries until the seconds or the number are over; only ``InvalidPlan`` may be raised."""
     draw, until = random.Random(seed), time.monotonic() + seconds
-    queries = [(theme, _words(query.text("duckdb"))) for theme in themes() for query in theme.queries]
+    queries = [(theme, words_of(query.text("duckdb"))) for theme in themes() for query in theme.queries]
     bag = sorted({word for _, words in queries for word in words})
     found = {"read": 0, "refused": 0}
     while time.monotonic() < until and sum(found.values()) < number:
@@ -74,5 +74,5 @@ def _columns(table: str) -> list[Column]:
     return [Column(name, KINDS[kind]) for name, kind in COLUMNS[table].items()]
 
 
-def _words(sql: str) -> list[str]:
+def words_of(sql: str) -> list[str]:
     return re.findall(r"'[^']*'|\w+|[^\w\s]", sql)

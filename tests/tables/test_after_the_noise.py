@@ -25,6 +25,7 @@ from sightline.tables.membership import Statistic
 from sightline.tables.records import members_of
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.verify import verify
 
 ROWS = 60
 SUBJECT = Subject(record="id", secret="x", kind=SecretKind.NUMBER, bounds=(0, 10), most_rows=1)
@@ -140,6 +141,53 @@ def test_persons_of_one_row_are_counted_as_rows(folder: Path, sql: str) -> None:
     assert ours.questions == plain.questions
     with pytest.raises(InvalidPlan, match="max_rows_per_record = 1"):
         sl.audit(plan(folder, sql, data={"max_rows_per_record": 2}))
+
+
+SHARES = [
+    "100.0 * COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY town)",
+    "COUNT(*) * 1.0 / (SELECT COUNT(*) FROM data)",
+    "SUM(COUNT(*)) OVER (PARTITION BY town ORDER BY {key}) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY town)",
+]
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("key", ["x > 4", "FLOOR(x / 5)"])
+def test_a_share_of_a_histogram_is_made_of_its_counts(folder: Path, share: str, key: str) -> None:
+    sql = f"SELECT town, {key} AS k, {share.format(key=key)} AS y FROM data GROUP BY town, {key}"
+    engine = open_source("data.duckdb", base=folder)
+    query = read_release(sql, name="one", subject=SUBJECT, schema=Schema.of(engine))
+    membership = collect(engine, [query], SUBJECT)
+    assert verify(engine, [query], membership)[0].dropped == 0
+    counted = count_table(engine, [query], SUBJECT)
+    keys = members_of(engine, counted, signature_ids=range(len(membership.signatures)))
+    engine.close()
+    signature = {int(one): place for place, names in keys.items() for one in names}
+    assert all(part.computed.shows and part.statistic is Statistic.SUM for part in membership.partitions)
+    with duckdb.connect() as connection:
+        for seed in range(2, 5):
+            _create(connection, seed)
+            answer = sorted((town, round(float(y), 9)) for town, _, y in connection.execute(sql).fetchall())
+            own = rows(seed)
+            values, places = np.array([row[3] for row in own]), [signature[row[0]] for row in own]
+            counts: dict[str, list[float]] = {}
+            for p, part in enumerate(membership.partitions):
+                cells = membership.positions(p)[places]
+                for cell in range(int(membership.starts[p]), int(membership.starts[p + 1])):
+                    town = membership.cells[cell].key[0]
+                    counts.setdefault(town, []).append(float(aggregated(part, values)[cells == cell].sum()))
+            made = []
+            for town, numbers in counts.items():
+                if "OVER" not in share:
+                    made += [(town, number / ROWS) for number in numbers]
+                elif "ORDER" in share:
+                    upwards = numbers if "FLOOR" in key else numbers[::-1]  # FALSE comes before TRUE
+                    made += [(town, sum(upwards[: n + 1]) / sum(numbers)) for n in range(len(numbers))]
+                else:
+                    made += [(town, 100 * number / sum(numbers)) for number in numbers]
+            made = [(town, round(y, 9)) for town, y in made]
+            # A value that nobody has, such as the bound itself, has no line.
+            assert set(answer) <= set(made)
+            assert len(answer) == len({(t, k) for t, k, _ in connection.execute(sql).fetchall()})
 
 
 def test_codes_of_categories_are_categories(tmp_path: Path) -> None:

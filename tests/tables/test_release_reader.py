@@ -275,11 +275,11 @@ REFUSED = {
     "SELECT AVG(POWER(load, age)) FROM data": "a whole power",
     "SELECT AVG(load) FROM data WHERE load > 3": "COUNT under a condition",
     "SELECT AVG(load) FILTER (WHERE load > 3) FROM data": "COUNT under a condition",
-    "SELECT SUM(CASE WHEN solar THEN load ELSE 5 END) FROM data": "ELSE 0",
+    "SELECT SUM(CASE WHEN load > 3 THEN load ELSE 5 END) FROM data": "ELSE 0",
     "SELECT AVG(CASE WHEN solar THEN load ELSE 0 END) FROM data": "move public conditions",
     "SELECT AVG(CASE WHEN solar AND load > 3 THEN 1 ELSE 0 END) FROM data": "move public conditions",
     # conditions on the secret
-    "SELECT COUNT(*) FROM data WHERE load > 3 OR solar": "compared with numbers",
+    "SELECT COUNT(*) FROM data WHERE load > 3 OR solar GROUP BY region": "compared with numbers",
     "SELECT COUNT(*) FROM data WHERE load > age": "compared with numbers",
     "SELECT COUNT(*) FROM data WHERE load IS NULL": "compared with numbers",
     # expressions
@@ -303,7 +303,7 @@ REFUSED = {
 REFUSED_OTHERS = [
     ("ill", "SELECT AVG(POWER(ill, 2)) FROM data", "a whole power"),
     ("ill", "SELECT COUNT(*) FROM data WHERE ill = 'yes'", "the boolean secret itself"),
-    ("ill", "SELECT COUNT(*) FROM data WHERE ill OR solar", "the boolean secret itself"),
+    ("ill", "SELECT COUNT(*) FROM data WHERE ill OR solar GROUP BY region", "the boolean secret itself"),
     ("ill", "SELECT COUNT(*) FROM data GROUP BY NOT ill", "GROUP BY the secret, or a function of it alone"),
     (
         "ill",

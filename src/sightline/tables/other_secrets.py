@@ -24,7 +24,7 @@ from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
 from sightline.tables.sql.tabulated import is_whole, type_of
 from sightline.tables.subject import SecretKind, Subject
-from sightline.tables.verify import batches_of_checks, check_merged
+from sightline.tables.verify import batches_of_checks, check_merged, check_rewritten
 
 _MOST_ROWS = 20_000  # about these many rows of a larger table
 _MOST_CHECKS = {"duckdb": 64, "postgres": 32, "spark": 4}  # releases that are checked one by one
@@ -54,6 +54,8 @@ def check_other_secrets(
         for place, check in enumerate(query.checks)
         if check is not None and check.aggregates
     }
+    for (number, _), check in checks.items():
+        check_rewritten(engine, queries[number].name, check, prefix=prefix)
     confirmed = _quickly_confirmed(engine, checks, prefix)
     left = [name for name in checks if name not in confirmed]
     most = _MOST_CHECKS[engine.dialect]

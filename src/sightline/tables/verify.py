@@ -57,6 +57,8 @@ def verify(
         for place, check in enumerate(query.checks)
         if check is not None
     }
+    for (number, _), check in checks.items():
+        check_rewritten(engine, queries[number].name, check)
     quick = {name: check.quick for name, check in checks.items() if check.quick is not None}
     sizes = {name: cells.get(name, {}) for name in quick}
     least_rows = membership.contributions + 1 if membership.dropped else 0  # then of several persons
@@ -93,6 +95,21 @@ def check_merged(engine: Engine, query: ReleaseQuery) -> None:
             got="another answer of the engine",
             fix="write one SELECT",
         )
+
+
+def check_rewritten(engine: Engine, release: str, check: CheckQuery, *, prefix: str = "") -> None:
+    """Refuse a release whose aggregates are read as sums that the engine adds up otherwise in some row."""
+    for text in check.differing:
+        try:
+            wrong = int(engine.fetch_own(prefix + text)["n"][0])
+        except InvalidPlan as error:
+            raise InvalidPlan(f'release "{release}": {error}') from None
+        if wrong:
+            refuse(
+                f'release "{release}": a sum that is made of sums of the secret and of public numbers',
+                got=f"another number for {wrong:,} rows",
+                fix="the engine computes it otherwise: publish the parts as several aggregates",
+            )
 
 
 def _lines(answer: Mapping[str, NDArray[np.generic]]) -> list[tuple[Any, ...]]:

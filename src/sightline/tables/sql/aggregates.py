@@ -21,6 +21,13 @@ _PUBLIC = (exp.Avg, exp.Sum, exp.Min, exp.Max, exp.Median, exp.Stddev, exp.Stdde
 Weights = tuple[exp.Expr, ...]  # bound; none, or one
 
 
+class Rewritten(NamedTuple):
+    """An aggregate as it is written, and the sum of simpler ones that is read in its place."""
+
+    written: exp.Expr
+    read: exp.Expr
+
+
 @frozen(eq=True)
 class Measure:
     """One number of the SELECT list, over the rows that meet the query's WHERE and ``filters``."""
@@ -36,6 +43,7 @@ class Measure:
     tells: Decides = Decides.PUBLIC  # what decides whether the number that gets the noise is there, or NULL
     shared: bool = False  # whether other numbers are computed with its noisy answer
     tells_by_weight: bool = False  # whether the value of the secret decides that where its weight is NULL
+    rewritten: tuple[Rewritten, ...] = ()  # aggregates of its item that are read as sums of simpler ones
 
 
 def read_aggregate(node: exp.Expr, *, label: str, secret: Secret, where: Tests) -> Measure:

@@ -62,6 +62,9 @@ class CheckQuery:
     tells: Tells
     having: bool = False
     quick: QuickCheck | None = None  # shows in less time that all is well, if it is
+    differing: tuple[
+        str, ...
+    ] = ()  # queries for how many rows a rewritten aggregate adds up otherwise: ``n``
 
 
 def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
@@ -107,6 +110,9 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         tells=tells,
         having=bool(parts.having.windows),
         quick=quick_check(texts, aggregates, compared, presence=tells.anything) if plain else None,
+        differing=tuple(
+            dict.fromkeys(texts.differing(one) for measure in parts.measures for one in measure.rewritten)
+        ),
     )
 
 

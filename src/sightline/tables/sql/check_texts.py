@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Band, Feature, Parameter, Statistic
-from sightline.tables.sql.aggregates import Measure, is_within
+from sightline.tables.sql.aggregates import Measure, Rewritten, is_within
 from sightline.tables.sql.fragments import answers_yes, clipped_to, outside, valid_secret
-from sightline.tables.sql.grammar import text_of
-from sightline.tables.sql.grouping import Grouping, Having
+from sightline.tables.sql.grammar import has, text_of
+from sightline.tables.sql.grouping import Grouping, Having, aggregates_in
 from sightline.tables.sql.scope import Source, bound_column, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
 from sightline.tables.subject import SecretKind, Subject
@@ -102,6 +102,39 @@ class CheckTexts:
             unweighted="".join(
                 f"{self.bound_text(weight)} IS NULL" for weight in measure.weights if measure.tells_by_weight
             ),
+        )
+
+    def differing(self, rewritten: Rewritten) -> str:
+        """The query for how many rows an aggregate adds up otherwise than what is read in its place."""
+        rows = dict[str, str]()
+        counted, size = list[str](), ["ABS(c)"]
+
+        def row(node: exp.Expr, name: str) -> str:
+            one = self._as_row(node)
+            rows[name], rows[f"{name}_is"] = one.added, one.counted
+            return name
+
+        row(rewritten.written, "c")
+        read = exp.Paren(this=rewritten.read.copy())
+        for place, call in enumerate(aggregates_in(read)):
+            name = row(call, f"t{place}")
+            size.append(f"ABS({name})")
+            counted.append(f"{name}_is <> c_is")
+            call.replace(exp.column(name))
+        test = f"ABS(c - {self.text(read)}) > {_RELATIVE} * ({' + '.join(size)} + 1)"
+        if has(rewritten.written, exp.Avg):  # of the same rows
+            test = f"(c_is = 1 AND {test}) OR {' OR '.join(counted)}"
+        listed = ", ".join(f"{text} AS {name}" for name, text in rows.items())
+        where = f" WHERE {self.where}" if self.where else ""
+        return (
+            f"SELECT COUNT(CASE WHEN {test} THEN 1 END) AS n "
+            f"FROM (SELECT {listed} {self.source}{where}) AS checked"
+        )
+
+    def _as_row(self, node: exp.Expr) -> AggregateTexts:
+        met, value = self._rows_and_value(node)
+        return AggregateTexts(
+            place=0, inside="", met=met, value=value, feature="", mean=False, clips=False, unweighted=""
         )
 
     @property

@@ -77,15 +77,16 @@ class NullRule:
             case exp.AggFunc():
                 return max([self.rows, *map(self.null, node.iter_expressions())])
             case _ if isinstance(node, _FIRST_OF_SEVERAL):
-                return self._if_any(list(node.iter_expressions()), least=True)
+                return self._if_any(list(map(self.null, node.iter_expressions())), least=True)
             case exp.Div() | exp.IntDiv() | exp.Mod():
                 divisor = node.expression.unnest()
                 zero = Decides.NOTHING if isinstance(divisor, exp.Literal) else self.value(divisor)
                 return max(self.null(node.this), zero)
             case exp.Case() | exp.If():
-                if self._there_with_secret(node):  # then no value decides, and without a secret there is none
-                    return max(map(self.null, _branches(node)))
-                return self._if_any(_branches(node), conditions=_conditions(node))
+                nulls = list(map(self.null, _branches(node)))  # once: CASE in CASE would take 2^n steps
+                if self._there_with_secret(node, nulls):  # no value decides; without a secret there is none
+                    return max(nulls)
+                return self._if_any(nulls, conditions=_conditions(node))
             case exp.And() | exp.Or():
                 return self._of_connected(list(node.flatten()))
             case exp.In() if all(isinstance(one, exp.Literal) for one in node.expressions or [None]):
@@ -103,19 +104,24 @@ class NullRule:
                 found += [null, *values[:place], *values[place + 1 :]]
         return max(found)
 
-    def _there_with_secret(self, node: exp.Expr) -> bool:
-        """Whether the only secret column of a CASE is there or nothing is NULL, whichever branch is taken."""
+    def _there_with_secret(self, node: exp.Expr, nulls: list[Decides]) -> bool:
+        """Whether the only secret column of a CASE is there or nothing is NULL, whichever branch is taken.
+
+        ``nulls`` are what decides whether its branches are.
+        """
         secrets = {one.name for one in node.find_all(exp.Column) if self.column(one).secret}
         branches = [one.unnest() for one in _branches(node)]
         own = [isinstance(one, exp.Column) and self.column(one).secret for one in branches]
-        never = [self.null(one) is Decides.NOTHING for one in branches]
+        never = [null is Decides.NOTHING for null in nulls]
         return len(secrets) == 1 and all(a or b for a, b in zip(own, never, strict=True))
 
     def _if_any(
-        self, results: list[exp.Expr], *, least: bool = False, conditions: tuple[exp.Expr, ...] = ()
+        self, found: list[Decides], *, least: bool = False, conditions: tuple[exp.Expr, ...] = ()
     ) -> Decides:
-        """Of several results, one is taken: the first that is not NULL, or the one whose condition holds."""
-        found = [self.null(one) for one in results]
+        """Of several results, one is taken: the first that is not NULL, or the one whose condition holds.
+
+        ``found`` is what decides whether each of them is NULL.
+        """
         if (min(found) if least else max(found)) is Decides.NOTHING:
             return Decides.NOTHING
         return max([*found, *map(self.value, conditions)])

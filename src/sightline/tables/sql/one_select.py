@@ -4,14 +4,12 @@ Pivots, totals of totals and outer SELECTs have the answer of one SELECT with GR
 the answers of both, as of every release that is read in another form than it was written in.
 
 In that SELECT, ``CASE WHEN COUNT(*) > 9 THEN AVG(x) END`` publishes the groups that ``HAVING COUNT(*) > 9``
-keeps, and NULL for the others. ``SUM(x - 100)`` is ``SUM(x) - 100 * COUNT(x)``. A subquery that is one number
-is a release of its own, with which the others are computed. ``CASE k WHEN 1 THEN x END`` is ``CASE WHEN k = 1
-THEN x END``.
+keeps, and NULL for the others. A subquery that is one number is a release of its own, with which the others
+are computed. ``CASE k WHEN 1 THEN x END`` is ``CASE WHEN k = 1 THEN x END``.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NoReturn
 
@@ -31,7 +29,6 @@ from sightline.tables.sql.grammar import (
 from sightline.tables.sql.grouping import write_keys
 from sightline.tables.sql.joins_as_one import without_grouped_joins, without_listed_values
 from sightline.tables.sql.normal_form import tables_of
-from sightline.tables.sql.secret_conditions import constant_of
 from sightline.tables.subject import Schema
 
 _OF_TOTALS = {"expressions", "from_", "where", "group"}
@@ -377,8 +374,6 @@ def rewritten(select: exp.Select) -> list[exp.Select]:
         case.set("this", None)
     apart = _single_numbers(whole)
     _suppress_by_having(whole)
-    for call in [node for item in whole.expressions for node in item.find_all(exp.Sum, exp.Avg)]:
-        _take_constant_out(call)
     return [whole, *apart]
 
 
@@ -453,27 +448,3 @@ def _number(value: exp.Expr) -> exp.Expr:
     if isinstance(plain, exp.Cast) and plain.to.is_type(*exp.DataType.TEXT_TYPES):
         plain = plain.this.unnest()
     return plain.copy()
-
-
-def _take_constant_out(call: exp.Expr) -> None:
-    """Write SUM(x - c) as SUM(x) - c * COUNT(x), and AVG(x - c) as AVG(x) - c."""
-    sides = (call.this or exp.Null()).unnest()
-    if not isinstance(sides, exp.Add | exp.Sub) or is_inside(call, exp.Window):
-        return
-    constant = sides.expression.unnest()
-    if math.isnan(constant_of(constant)) or not has(sides, exp.Column):
-        return
-    outer = call.parent if isinstance(call.parent, exp.Filter) else call
-    rest = outer.copy()
-    inner = rest.this if isinstance(rest, exp.Filter) else rest
-    inner.set("this", sides.this.copy())
-    added: exp.Expr = constant.copy()
-    if isinstance(call, exp.Sum):
-        counted = outer.copy()
-        counting = exp.Count(this=sides.this.copy(), big_int=True)
-        if isinstance(counted, exp.Filter):
-            counted.set("this", counting)
-        added = exp.Mul(
-            this=constant.copy(), expression=counted if isinstance(counted, exp.Filter) else counting
-        )
-    outer.replace(exp.paren(type(sides)(this=rest, expression=added)))

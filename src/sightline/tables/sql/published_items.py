@@ -33,6 +33,7 @@ class PublishedItem:
     node: exp.Expr  # the item, as written, without its alias
     carrier: exp.Expr  # the aggregate in it that carries the noise
     dialect: str
+    written: tuple[exp.Expr, ...] = ()  # aggregates of the query that it is read in place of
 
     @cached_property
     def _aggregates(self) -> list[exp.Expr]:
@@ -51,9 +52,9 @@ class PublishedItem:
         return root
 
     def types(self, source: str) -> str:
-        """The query for the types of its aggregates, in their order; it reads no row."""
+        """The query for the types of its aggregates and of those as written, in order; it reads no row."""
         listed = []
-        for place, call in enumerate(self._aggregates):
+        for place, call in enumerate([*self._aggregates, *self.written]):
             text = text_of(call, self.dialect)
             typed = f"CAST(PG_TYPEOF({text}) AS TEXT)" if self.dialect == "postgres" else f"TYPEOF({text})"
             listed.append(f"{typed} AS t{place}")

@@ -47,6 +47,7 @@ from sightline.tables.sql.select_items import (
     read_item,
     read_public_aggregate,
     shared_once,
+    with_filters,
     with_order,
 )
 from sightline.tables.sql.unfold import unfolded
@@ -168,7 +169,10 @@ def _published_items(parts: SelectParts, dialect: str) -> Iterator[PublishedItem
         node = measure.aggregate
         while node.parent is not None and not isinstance(node.parent, exp.Select | exp.Alias):
             node = node.parent
-        yield PublishedItem(select=0, aggregate=place, node=node, carrier=measure.aggregate, dialect=dialect)
+        written = tuple(one.written for one in measure.rewritten)
+        yield PublishedItem(
+            select=0, aggregate=place, node=node, carrier=measure.aggregate, dialect=dialect, written=written
+        )
 
 
 def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str, Any]:
@@ -295,7 +299,9 @@ def _checked_kind(column: Column, subject: Subject) -> SecretKind:
 
 def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectParts, Tests]:
     """Read a SELECT; return its parts, and the condition on the secret in its WHERE if there is one."""
-    scope, where = secret.scope, where_of(select)
+    scope = secret.scope
+    with_filters(select, scope)
+    where = where_of(select)
     conditions = [scope.bind(part) for part in where]
     public, tests = secret.split(*conditions)
     grouping = read_grouping(select, scope=scope)
@@ -324,14 +330,17 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     having = read_having(select, grouping, scope=scope, conditions=[*conditions, *source.matched])
     rule, careful = (_null_rule(scope, where, public) for public in (Decides.NOTHING, Decides.PUBLIC))
     listed = rule.rows if grouping.keys and rule.rows is Decides.PRESENCE else Decides.PUBLIC
+    by_secret = any(map(scope.mentions_secret, grouping.keys))
     measures = []
     for item in aggregates:
         found = [] if tests else read_public_aggregate(item, scope=scope, keys=texts)
-        for measure in found or read_item(item, secret=secret, where=tests, keys=texts):
+        for measure in found or read_item(item, secret=secret, where=tests, keys=texts, histogram=by_secret):
+            calls = [one.written for one in measure.rewritten]  # which may be NULL where their sums are not
             if not measure.tests:
                 measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
             else:
-                null, if_null = (one.null(noisy_number(measure.aggregate)) for one in (rule, careful))
+                numbers = [noisy_number(measure.aggregate), *calls]
+                null, if_null = (max(map(one.null, numbers)) for one in (rule, careful))
                 by_weight = null < if_null is Decides.VALUE
                 measure = replace(measure, tells=max(listed, null), tells_by_weight=by_weight)
             if limit or item in ranking:

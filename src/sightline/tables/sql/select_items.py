@@ -16,12 +16,14 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from sightline.errors import InvalidPlan
 from sightline.tables.membership import Computed
-from sightline.tables.sql.aggregates import Measure, read_aggregate, refuse_aggregate
-from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, has, is_inside, refuse, shown
+from sightline.tables.sql.aggregates import Measure, Rewritten, read_aggregate, refuse_aggregate
+from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, clauses_of, has, is_inside, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
 from sightline.tables.sql.one_select import is_another_number
-from sightline.tables.sql.scope import Scope
+from sightline.tables.sql.row_terms import sums_of
+from sightline.tables.sql.scope import Scope, where_of
 from sightline.tables.sql.secret_conditions import Secret, Tests, constant_of
 from sightline.tables.sql.unfold import label_of
 from sightline.values import frozen
@@ -34,18 +36,25 @@ _ONE_NUMBER: dict[type[exp.Expr], str] = {
 _PUBLIC = (*_OPERATORS, *_ONE_NUMBER, exp.Cast, exp.DataType, exp.Paren, exp.Literal, exp.Null)
 
 
-def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[str]) -> list[Measure]:
+def read_item(
+    item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[str], histogram: bool = False
+) -> list[Measure]:
     """Read one item of the SELECT list; ``where`` is the condition on the secret in the query's WHERE.
 
     An item of several aggregates of the secret, or of window functions over aggregates, is computed with
-    their noisy answers.
+    their noisy answers. In a ``histogram``, which is grouped by the secret, these are the counts of rows.
     """
-    node = with_sums(item.unalias().unnest(), secret.scope)
-    label = label_of(item)
-    readings: dict[int, Measure] = {
-        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
-    }
+    label, rewritten = label_of(item), tuple[Rewritten, ...]()
+    try:
+        node, readings = _readings(item, label, secret=secret, where=where)
+    except InvalidPlan:
+        item, rewritten = _without_mixed(item, secret=secret, where=where)
+        if not rewritten:
+            raise
+        node, readings = _readings(item, label, secret=secret, where=where)
+        readings = {key: replace(one, rewritten=rewritten) for key, one in readings.items()}
     every = list(readings.values())
+    counts = histogram and not where and all(one.counts_rows for one in every)
     measures = [one for one in every if one.tests]
     if not readings:
         refuse_aggregate(node)
@@ -53,13 +62,70 @@ def read_item(item: exp.Expr, *, secret: Secret, where: Tests, keys: Collection[
     combined = combined or _is_further(node, [one.aggregate for one in measures])
     if combined or len(measures) > 1:
         _check_combined(node, readings, secret.scope, keys)
-        return _combined(node, label, measures)
+        return _combined(node, label, every if counts else measures)
     if not measures and len(every) > 1:
         _check_public(node, readings)
         return [Measure(label=label, aggregate=node)]
     noisy = measures[0] if measures else every[0]
     found = _Steps(readings=readings, noisy=noisy_number(noisy.aggregate)).before(node)
     return [replace(noisy, computed=found)]
+
+
+def _readings(
+    item: exp.Expr, label: str, *, secret: Secret, where: Tests
+) -> tuple[exp.Expr, dict[int, Measure]]:
+    """An item without its alias, and the reading of every aggregate in it."""
+    node = with_sums(item.unalias().unnest(), secret.scope)
+    found = {
+        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
+    }
+    return node, found
+
+
+def _without_mixed(item: exp.Expr, *, secret: Secret, where: Tests) -> tuple[exp.Expr, tuple[Rewritten, ...]]:
+    """Write aggregates of an item that are not of one feature as sums of such, in its SELECT."""
+    found = []
+    for call in _innermost(item.unalias()) if not where else ():
+        if has(call, *_OF_SUMS) or not _speaks_of_secret(call, secret.scope):
+            continue
+        try:
+            read_aggregate(call, label="", secret=secret, where=where)
+        except InvalidPlan:
+            try:
+                sums = sums_of(call, secret)
+                for one in aggregates_in(sums):
+                    read_aggregate(one, label="", secret=secret, where=where)
+            except InvalidPlan:
+                continue  # the reader of the aggregate says why
+            found.append(Rewritten(written=call.copy(), read=sums.copy()))
+            call.replace(sums)
+            item = sums if call is item else item
+    return item, tuple(found)
+
+
+def with_filters(select: exp.Select, scope: Scope) -> None:
+    """Put conditions of WHERE that mix the secret and public columns around every aggregate.
+
+    Only of a SELECT that has one line in any case: which lines others have would depend on the secret.
+    """
+    if {"group", "having"} & clauses_of(select):
+        return
+    parts = where_of(select)
+    mixed = [part for part in parts if _mixes(scope.bind(part), scope)]
+    if not mixed:
+        return
+    for call in [call for item in select.expressions for call in _innermost(item.unalias())]:
+        inner = call.this if isinstance(call, exp.Filter) else call
+        own = [call.expression.this] if isinstance(call, exp.Filter) else []
+        where = exp.Where(this=exp.and_(*(exp.paren(part.copy()) for part in (*own, *mixed))))
+        call.replace(exp.Filter(this=inner.copy(), expression=where))
+    left = [exp.paren(part.copy()) for part in parts if part not in mixed]
+    select.set("where", exp.Where(this=exp.and_(*left)) if left else None)
+
+
+def _mixes(bound: exp.Expr, scope: Scope) -> bool:
+    about = [scope.is_secret(column) for column in bound.find_all(exp.Column)]
+    return any(about) and not all(about)
 
 
 def _innermost(node: exp.Expr) -> list[exp.Expr]:
@@ -76,7 +142,7 @@ def _innermost(node: exp.Expr) -> list[exp.Expr]:
 # What makes something else of a noisy number than arithmetic does.
 _AFTER_NOISE = (
     exp.Case, exp.If, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.And, exp.Or, exp.Not, exp.Is,
-    exp.Between, exp.Boolean, exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Sign,
+    exp.Between, exp.Boolean, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow, exp.Sign,
 )  # fmt: skip
 # Aggregates that are made of sums of their arguments, of their squares and of their products.
 _OF_SUMS = (
