@@ -6,6 +6,7 @@ people in six tables of 4,850 counts, the programs alone and the whole audit.
 
 from __future__ import annotations
 
+import re
 import time
 import tomllib
 from itertools import combinations
@@ -36,6 +37,18 @@ def office_plan(to: int, below: int) -> dict[str, Any]:
     rule: dict[str, Any] = {"noise": {"law": "rounding", "to": to}}
     rule |= {"suppress_below": below} if below else {}
     plan["release"] = [{**release, **rule} for release in plan["release"]]
+    return plan
+
+
+def followed(plan: dict[str, Any], change: Any) -> dict[str, Any]:
+    """The plan after what is advised: counts withheld, or a coarser base for all."""
+    for release in plan["release"]:
+        if change.kind == "round":
+            release["noise"]["to"] = int(change.action.split(" to ")[1].split(",")[0])
+        named = [name.partition(": ") for name in re.findall('"([^"]+)"', change.action)]
+        withheld = [key.split(", ") for name, _, key in named if name == release["name"]]
+        if change.kind == "blank" and withheld:
+            release["withhold"] = withheld
     return plan
 
 
@@ -93,7 +106,9 @@ def main() -> None:
         whom = f"{certain.people} of {result.records:,} certain"
         print(f"base {to}, blank below {below}: {whom}, {seconds:.1f} s")
         for change in result.so_nobody_is_certain or ():
-            print(f"  {change.action} ({change.cost})")
+            after = sl.audit(followed(office_plan(to, below), change), verdict_only=True).certain
+            assert after is not None
+            print(f"  {change.action} ({change.cost}): {after.people} certain, {after.undecided} undecided")
     intervals = large_table()
     start = time.perf_counter()
     found = decide(intervals)

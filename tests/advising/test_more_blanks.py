@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from itertools import combinations, product
 from typing import Any
 
@@ -10,7 +11,9 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import sightline as sl
+from benchmarks.bench_counts import followed
 from sightline.auditing.result import AuditResult, ChangeKind
+from sightline.examples.shipped import example_plan
 from tests.numbered_cases import trials
 
 
@@ -106,3 +109,19 @@ def test_the_advice_is_tried_and_the_base_is_the_next_one() -> None:
     after = audited(table, withheld).certain
     assert after is not None
     assert after.people == 0
+
+
+@pytest.mark.slow
+def test_with_the_advice_nobody_of_the_shipped_frequency_table_is_certain() -> None:
+    path = example_plan("frequency")
+    result = sl.audit(path)
+    assert result.certain is not None
+    assert result.certain.people == 3
+    changes = result.so_nobody_is_certain or ()
+    assert [one.kind for one in changes] == [ChangeKind.ROUND, ChangeKind.BLANK]
+    for change in changes:
+        plan = tomllib.loads(path.read_text(encoding="utf-8"))
+        plan["data"]["source"] = str(path.parent / "people.csv")
+        after = sl.audit(followed(plan, change), verdict_only=True).certain
+        assert after is not None
+        assert (after.people, after.undecided) == (0, 0)

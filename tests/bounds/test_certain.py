@@ -118,3 +118,42 @@ def test_a_contradiction_is_one_and_its_numbers_alone_contradict_each_other(case
     assert bool(found) == (whole.status == 2)
     if found:
         assert not inside[:, list(found)].all(axis=1).any()
+
+
+def test_a_program_that_is_too_large_leaves_classes_undecided_and_nobody_certain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Exact counts of which no three people are alike: no search frees anybody, and programs must."""
+    rng = np.random.default_rng(3)
+    table = (rng.random((12, 40)) < 0.4).astype(np.float64)
+    truth = (rng.random(40) < 0.5).astype(np.float64)
+    counts = table @ truth
+    own = CountIntervals(
+        weights=sparse.csr_array(table), low=counts, high=counts, sizes=np.ones(40), truth=truth
+    )
+    decided = decide(own)
+    assert not decided.undecided.any()
+    monkeypatch.setattr(certain, "_MOST_STEPS_OF_ENTRIES", 1)
+    monkeypatch.setattr(certain, "_freed_by_moves", lambda _, asked: np.zeros_like(asked))
+    stopped = decide(own)
+    assert stopped.undecided.all()
+    assert not stopped.certain.any()
+
+
+def test_what_follows_from_one_count_after_the_other_needs_no_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A total of 5 less an exact 3 leaves 2 of 2; and what is left of another total is nobody."""
+    monkeypatch.setattr(certain, "_decide_component", lambda *_: pytest.fail("a program was asked"))
+    own = CountIntervals(
+        weights=sparse.csr_array(np.array([[1.0, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, -1]])),
+        low=np.array([3.0, 5.0, 2.0, 3.0]),
+        high=np.array([3.0, 5.0, 2.0, 3.0]),
+        sizes=np.array([6.0, 4.0, 5.0, 2.0]),
+        truth=np.array([3.0, 2.0, 0.0, 0.0]),
+    )
+    found = decide(own)
+    assert found.certain.tolist() == [False, False, True, True]
+    for place, weights in found.proofs.items():
+        assert upper_bound(own, place, weights) < 1
+    assert sorted(found.proofs) == [2, 3]

@@ -59,7 +59,6 @@ def test_another_secret_stays_open_and_hidden(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "why"),
     [
-        ("[rules]\np = 0.1\n", "of \\[rules\\] k alone, got dominance or p"),
         ('[[secret]]\ncolumn = "feeder"\ncategories = ["N", "S"]\n', "its column alone, got what it can be"),
     ],
 )

@@ -20,13 +20,14 @@ from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import CertainReport, Change, ChangeKind
 from sightline.auditing.small_counts import broken_combinations
-from sightline.bounds.certain import decide
+from sightline.bounds.certain import CountIntervals, decide
 from sightline.format import count
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.subject import SecretKind
 
-_SECONDS = 30.0  # of the search for the fewest blanks; after that, blanks of which each is needed
+# Entries × tests of what is left: 200 tests of a thousand people in some hundred counts, and 10 of 100,000.
+_MOST_WORK, _MOST_TRIES, _LEAST_TRIES = 5_000_000, 200, 10
 _MOST_CONFLICTS = 40  # of one round: more of them say the same again
 _BASES = (2, 3, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 
@@ -50,11 +51,8 @@ def so_nobody_is_certain(
 
 def conflicts(counts: PublishedCounts, kept: IndexArray, k: int) -> list[IndexArray]:
     """Sets of counts, by their places, of which one must go: by whom they make certain, and by the rule k."""
-    own, cells = counts.intervals, counts.cells.size
-    sizes = np.arange(cells, own.low.size)  # how many people there are is known
-    chosen = np.concatenate([kept, sizes]).astype(np.intp)
-    some = replace(own, weights=own.weights[chosen], low=own.low[chosen], high=own.high[chosen])
-    found = decide(some)
+    chosen, cells = _with_sizes(counts, kept), counts.cells.size
+    found = decide(_published(counts, chosen))
     sets: list[IndexArray] = []
     for place in np.flatnonzero(counts.told(found)).tolist():
         used = [chosen[i] for i in found.proofs.get(place, {}) if chosen[i] < cells]
@@ -70,6 +68,16 @@ def conflicts(counts: PublishedCounts, kept: IndexArray, k: int) -> list[IndexAr
     return disjoint[:_MOST_CONFLICTS]
 
 
+def _with_sizes(counts: PublishedCounts, kept: IndexArray) -> IndexArray:
+    """Some counts, and how many people there are, which is known."""
+    return np.concatenate([kept, np.arange(counts.cells.size, counts.intervals.low.size)]).astype(np.intp)
+
+
+def _published(counts: PublishedCounts, chosen: IndexArray) -> CountIntervals:
+    own = counts.intervals
+    return replace(own, weights=own.weights[chosen], low=own.low[chosen], high=own.high[chosen])
+
+
 def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
     """The fewest counts to withhold."""
     from sightline.advising.suppression import smallest_hitting_set  # loads what a small audit does not need
@@ -80,7 +88,8 @@ def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
         report("looking for the fewest blanks", 0.0)
         return conflicts(counts, kept, rules.k)
 
-    found = smallest_hitting_set(cells, find, seconds=_SECONDS)
+    tries = max(_LEAST_TRIES, min(_MOST_TRIES, _MOST_WORK // max(1, int(counts.intervals.weights.nnz))))
+    found = smallest_hitting_set(cells, find, tries=tries)
     if not found or found[0].chosen.size in (0, cells):
         return ()
     (best,) = found
@@ -93,7 +102,12 @@ def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
         else f"no fewer than {best.at_least:,} are enough, and fewer than these may be"
     )
     also = f", and k = {rules.k} holds" if rules.k > 1 else ""
+    kept = np.setdiff1d(np.arange(cells), best.chosen)
+    undecided = counts.people(decide(_published(counts, _with_sizes(counts, kept))).undecided)
     effect = f"then nobody is certain{also}"
+    if undecided:
+        left = count(undecided, "person is", "people are")
+        effect = f"then nobody is found to be certain{also}; {left} not decided"
     return (
         Change(
             kind=ChangeKind.BLANK,

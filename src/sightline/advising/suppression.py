@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from time import monotonic
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
@@ -37,6 +36,10 @@ from sightline.auditing.stated_noise import without_numbers
 from sightline.progress import report
 from sightline.units.unit_block import BoolArray
 
+# Tests of what is left by the search for the fewest, and nodes of each of its programs: a hundred audits of
+# small designs, and twenty thousand nodes, take some ten seconds.
+_MOST_TRIES, _MOST_NODES = 100, 20_000
+
 # Conflicts among the units that are kept: none if they pass. An empty conflict: nothing passes.
 FindConflicts = Callable[[IndexArray], list[IndexArray]]
 
@@ -50,39 +53,61 @@ class HittingSet:
 
 
 def smallest_hitting_set(
-    count: int, find_conflicts: FindConflicts, *, seconds: float = 60.0
+    count: int, find_conflicts: FindConflicts, *, tries: int = _MOST_TRIES
 ) -> list[HittingSet]:
     """The fewest of some units to leave out; no set if nothing that is left passes.
 
-    After some seconds the answer is one that passes and of which every unit is needed, and ``at_least`` is
-    what the conflicts prove.
+    First one unit of each conflict that is found, the one in most of them (greedy). Then the fewest that hit
+    all conflicts, and again with those that are found in the rest, until that passes or is as large as the
+    best set so far. It ends after so many tests of a rest, or nodes of a program, on every machine the same:
+    then the answer is the best set so far, and ``at_least`` what the conflicts prove.
     """
     conflicts: list[IndexArray] = []
-    everything, end = np.arange(count), monotonic() + seconds
-    while True:
-        chosen, bound = _fewest(count, conflicts, seconds=max(end - monotonic(), 1.0))
-        left_out = chosen
-        # Conflicts that share no unit with each other, until the rest passes: each proves something else.
+    everything, asked = np.arange(count), 0
+
+    def until_it_passes(left_out: IndexArray) -> IndexArray | None:
+        """With a unit of each conflict in the rest, until there is none. After many tests with all units, and
+        after more of them everything. None if nothing passes.
+        """
+        nonlocal asked
         while found := find_conflicts(np.setdiff1d(everything, left_out)):
+            asked += 1
             if any(not one.size for one in found):
-                return []
-            conflicts += found
-            left_out = np.union1d(left_out, np.concatenate(found))
-        if left_out is chosen:
-            return [HittingSet(chosen=chosen, at_least=bound)]
-        if monotonic() > end:
+                return None
+            if asked > 2 * tries:
+                return everything
+            conflicts.extend(found)
+            often = np.bincount(np.concatenate(conflicts), minlength=count)
+            hit = found if asked > tries else [one[[int(np.argmax(often[one]))]] for one in found]
+            left_out = np.union1d(left_out, np.concatenate(hit))
+        asked += 1
+        return left_out
+
+    best, bound = until_it_passes(np.zeros(0, dtype=np.intp)), 0
+    while best is not None:
+        chosen, bound = _fewest(count, conflicts)
+        if bound >= best.size or asked >= tries:
             break
-    for unit in left_out:  # without those that may stay
-        fewer = left_out[left_out != unit]
-        if not find_conflicts(np.setdiff1d(everything, fewer)):
-            left_out = fewer
-    return [HittingSet(chosen=left_out, at_least=bound)]
+        candidate = until_it_passes(chosen)
+        if candidate is None:
+            break
+        best = min(candidate, best, key=len)
+        if candidate.size == chosen.size:
+            break
+    if best is None:
+        return []
+    for unit in best:  # without those that may stay
+        fewer = best[best != unit]
+        if best.size > bound and asked < 2 * tries:
+            asked += 1
+            best = best if find_conflicts(np.setdiff1d(everything, fewer)) else fewer
+    return [HittingSet(chosen=best, at_least=min(bound, best.size))]
 
 
-def _fewest(count: int, conflicts: list[IndexArray], *, seconds: float) -> tuple[IndexArray, int]:
+def _fewest(count: int, conflicts: list[IndexArray]) -> tuple[IndexArray, int]:
     """A set that hits every conflict, by branch and bound (HiGHS), and how many every such set has at least.
 
-    It is the smallest one unless the search takes too long.
+    It is the smallest one unless the search takes too many nodes.
     """
     if not conflicts:
         return np.zeros(0, dtype=np.intp), 0
@@ -95,9 +120,9 @@ def _fewest(count: int, conflicts: list[IndexArray], *, seconds: float) -> tuple
         constraints=LinearConstraint(csr_array(entries, shape=(len(conflicts), count)), lb=1.0),
         integrality=np.ones(count),
         bounds=Bounds(0.0, 1.0),
-        options={"mip_rel_gap": 0.0, "time_limit": seconds},
+        options={"mip_rel_gap": 0.0, "node_limit": _MOST_NODES},
     )
-    if found.x is None:  # out of time with nothing: one unit of each conflict will do
+    if found.x is None:  # nothing in so many nodes: one unit of each conflict will do
         return np.unique([one[0] for one in conflicts]), 1
     chosen = np.flatnonzero(found.x > 0.5)
     rounding = 1e-6  # HiGHS's own tolerance

@@ -23,6 +23,7 @@ from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import CertainReport, HomogeneousCell, Unverified
+from sightline.auditing.stated_noise import counts_people
 from sightline.format import count as counted
 from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
@@ -147,15 +148,18 @@ class _Case:
 
 _UNDER_K = (
     "without noise under the rule k, of which it is not decided how many people are counted: that needs one "
-    "row a record, nobody whom the attacker knows, and a table in memory"
+    "row a record, or one in each number and values = 'independent', nobody whom the attacker knows, and a "
+    "table in memory"
 )
 
 
 def _counts_not_looked_at(findings: Findings) -> int:
     """Counts of the secret without noise of which the rule k is not decided: small ones may be among them."""
     membership, pricing = findings.membership, findings.pricing
-    looked_at = membership.contributions <= 1 and not membership.known_rows and not findings.streamed
-    if findings.plan.rules.k <= 1 or looked_at:
+    if findings.plan.rules.k <= 1:
+        return 0
+    apart = not membership.known_rows and not findings.streamed
+    if apart and counts_people(findings.plan, membership):
         return 0
     number_secret = findings.plan.data.secret_kind is SecretKind.NUMBER
     of_people = YES_OR_NO if number_secret else (Feature.VALUE, Feature.INDICATOR)

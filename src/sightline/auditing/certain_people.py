@@ -158,7 +158,12 @@ class PublishedCounts:
         return replace(self.intervals, low=low, high=high)
 
     def people(self, classes: BoolArray) -> int:
-        """How many people have one of some classes."""
+        """How many people have one of some classes, in some row."""
+        persons = self.findings.membership.persons
+        if self.findings.membership.by_person:
+            rows = np.unique(self.signature[classes])
+            kinds = np.unique(persons.kind_of[np.isin(persons.signatures, rows)])
+            return int(persons.persons[kinds].sum())
         sizes = self.intervals.sizes.reshape(-1, self.categories)[:, 0]
         return int(sizes @ classes.reshape(-1, self.categories).any(axis=1))
 

@@ -31,19 +31,22 @@ def kept_in_intervals(lowered: Lowered, pricing: Pricing) -> FloatArray:
     """At least the share of every unit that is left by the rules for counts; 0 where they show nothing."""
     membership, prior = lowered.membership, lowered.prior
     shown = pricing.by_count_rule and not is_nonlinear(membership) and prior.kind is not SecretKind.NUMBER
-    if not shown or membership.by_person or membership.known_rows:
+    if not shown or membership.by_person > lowered.by_kind or membership.known_rows:
         return np.zeros(len(lowered.design.units))
     lost = _lost(membership, pricing, prior.share)
     return np.maximum(0.0, 1 - lowered.of_records(lost))
 
 
 def _lost(membership: Membership, pricing: Pricing, share: float) -> FloatArray:
-    """For every signature, at most the share that is lost: the best of some numbers k of its people."""
+    """For every signature, at most the share that is lost: the best of some numbers k of its people.
+
+    Of persons with a row in several numbers, for every kind of them: by all numbers that they are in.
+    """
     chance = cache(CountRule.chance_of_a_cut)
-    people, together = membership.counts, 1
+    persons, people, together = membership.persons, membership.people, 1
     lost = np.ones(people.size)
     while together <= people.max(initial=0):
-        steps = np.zeros(people.size)
+        steps = np.zeros(len(membership.counts))
         enough = people >= together
         for p, part in enumerate(membership.partitions):
             start, end = membership.starts[p : p + 2].tolist()
@@ -61,6 +64,8 @@ def _lost(membership: Membership, pricing: Pricing, share: float) -> FloatArray:
             code = membership.signatures[:, p]
             if of_cells.size:
                 steps += np.where(code >= 0, of_cells[np.maximum(code, 0)], 0.0)
+        if membership.by_person:
+            steps = np.bincount(persons.kind_of, steps[persons.signatures], people.size).astype(np.float64)
         lost = np.where(enough, np.minimum(lost, np.minimum(1.0, steps) / together), lost)
         together *= 2
     return lost

@@ -53,7 +53,7 @@ def rebased(content: Mapping[str, Any], base: Path) -> dict[str, Any]:
     data = content.get("data")
     if not isinstance(data, Mapping):
         return dict(content)
-    moved = {"source": _moved(data.get("source"), base)}
+    moved = {name: _moved(data[name], base) for name in ("source", "frame") if name in data}
     if isinstance(tables := data.get("tables"), Mapping):
         moved["tables"] = {name: _moved(source, base) for name, source in tables.items()}
     return {**content, "data": {**data, **moved}}

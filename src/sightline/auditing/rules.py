@@ -31,6 +31,7 @@ from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
 from sightline.auditing.small_counts import small_counts
+from sightline.auditing.stated_noise import counts_people
 from sightline.errors import require_plan
 from sightline.format import count, percent_stated
 from sightline.tables.membership import YES_OR_NO, Feature
@@ -50,8 +51,8 @@ _TOGETHER = (
 )
 
 _NOT_COUNTED = (
-    "; how many people counts of the secret count is not looked at: that needs one row a record, nobody whom "
-    "the attacker knows, and a table in memory"
+    "; how many people counts of the secret count is not looked at: that needs one row a record, or one in "
+    "each number and values = 'independent', nobody whom the attacker knows, and a table in memory"
 )
 
 
@@ -85,7 +86,8 @@ def rules_report(
         first += [(group.people, group.names(findings)) for group in groups[:MOST_LISTED]]
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
-    counted = totals is not None and membership.contributions <= 1 and not membership.known_rows
+    people = counts_people(findings.plan, membership)
+    counted = totals is not None and people and not membership.known_rows
     if rules.k > 1 and totals is not None and counted:
         told = small_counts(findings, totals, rules.k)
         broken, in_all = [*broken, *told], in_all + len(told)

@@ -64,7 +64,10 @@ def _combinations(
         chosen[cell] &= not membership.partitions[membership.cells[cell].partition].weighted
     found, _ = sums_over_same_rows(PeopleBehind.in_memory(membership), chosen)
     for alike in found:
-        if alike[0].people >= k:  # else the people behind it are too few, whatever they answer
+        rows = int(membership.counts[alike[0].signatures].sum())
+        if rows != alike[0].people:  # of two years, say: what each of them tells is looked at by itself
+            continue
+        if rows >= k:  # else the people behind it are too few, whatever they answer
             yield alike, (low, high)
 
 

@@ -28,6 +28,7 @@ from sightline.tables.published import Steps, published, without_queries
 from sightline.tables.subject import SecretKind
 
 Laws = tuple[PublishedLaw, ...]
+_KEPT_BY_A_RULE = ("ORDER BY", "LIMIT", "CAST AS", "ROUND", "COALESCE")  # of a whole number from 0 on
 Bundles = tuple[tuple[int, ...], ...]
 
 
@@ -69,9 +70,23 @@ def count_rules(plan: Plan, membership: Membership) -> tuple[CountRule, ...]:
     )
 
 
+def counts_people(plan: Plan, membership: Membership) -> bool:
+    """Whether a count of rows is one of people, each of whom answers for themselves in every number.
+
+    Nobody has two rows in one number, and rows of a person in several of them, such as those of two years,
+    have nothing in common that would tell one by the other.
+    """
+    if membership.contributions <= 1:
+        return True
+    numbers = range(len(membership.partitions))
+    return plan.data.values == "independent" and all(
+        membership.most_rows_of_a_record(p, 1) <= 1 for p in numbers
+    )
+
+
 def _check_count_rules(plan: Plan, membership: Membership) -> None:
     """Refuse rules for counts where something else is published, or where no program decides."""
-    number = plan.data.secret_kind is SecretKind.NUMBER
+    number, people = plan.data.secret_kind is SecretKind.NUMBER, counts_people(plan, membership)
     for p, rule in enumerate(count_rules(plan, membership)):
         part = membership.partitions[p]
         release = plan.releases[part.query]
@@ -87,10 +102,16 @@ def _check_count_rules(plan: Plan, membership: Membership) -> None:
             fix="publish COUNT(*) FILTER (WHERE …), or count the groups of the secret",
         )
         require_plan(
-            membership.contributions <= 1,
-            f"{where} counts of records with one row each",
+            all(step.startswith(_KEPT_BY_A_RULE) for step in part.computed.steps),
+            f"{where} rounding, blanks, within and cell-key on the count itself",
+            got=f"{part.name[:60]!r}, with which is computed: {', '.join(part.computed.steps)[:80]}",
+            fix="0 + 2 is rounded otherwise than 0: publish the count, and compute with what is published",
+        )
+        require_plan(
+            people,
+            f"{where} counts of records with one row each, or one in each number and values = 'independent'",
             got=f"up to {membership.contributions:,} rows a record",
-            fix="make one row of each record in [data] sql",
+            fix="make one row of each record in [data] sql; what stays from year to year is one value",
         )
         require_plan(
             not membership.known_rows,

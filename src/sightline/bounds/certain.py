@@ -36,18 +36,24 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.progress import reported
+from sightline.progress import report, reported
 from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
 _ROOM = 1e-6  # below one person, by which a bound must stay: sums of weights are rounded by far less
+_NOTHING = 1e-12  # a weight that is rounding alone
 _WHOLE = 1e-5  # within which a solver's number is taken as whole; the table is checked afterwards
 _MOST_MOVES = 24  # of a search for a table: longer ones found nothing more in tables of 100,000 people
 _SOME = 0.9  # the gap at which a table that changes some classes is good enough: others are asked again
-_FEW_STARTS = 400  # of a search after which none frees somebody: counts are exact, and no search helps
+_FEW_STARTS = 100  # of a search after which none frees somebody: counts are exact, and no search helps
 # Nodes of an integer program about one class, and entries × nodes: tables of offices take one node, in
 # milliseconds, and the hardest that are given up some 20 seconds.
 _MOST_NODES, _MOST_WORK = 5_000, 40_000_000
+# Entries × steps of a linear program, so that it ends on every machine with the same answer: half a minute.
+# Three columns with all margins of 4,400 blank and exact counts need a tenth of them; exact counts by all two
+# of four columns over 100,000 people would take hours.
+_MOST_STEPS_OF_ENTRIES = 300_000_000
+_STOPPED = 1  # the status of a program that SciPy's solver has stopped at its limit
 
 
 @frozen(slots=False)
@@ -121,23 +127,22 @@ def decide(intervals: CountIntervals) -> Decisions:
     proofs: dict[int, dict[int, float]] = {}
     asked = intervals.sizes > 0
     asked &= (intervals.truth == 0) | (intervals.truth == intervals.sizes)
-    fixed, first_proofs = _fixed_by_one_number(intervals, asked)
-    certain |= fixed
-    proofs |= first_proofs
-    asked &= ~fixed & ~_free_alone(intervals, fixed)
-    # What is fixed is a constant: it joins no components.
+    known = _known_by_single_numbers(intervals, asked)
+    for place in np.flatnonzero(known.found & asked).tolist():
+        certain[place] = True
+        if (proof := _completed(intervals, place, known.proof(intervals, place), known)) is not None:
+            proofs[place] = proof
+    asked &= ~known.found & ~_free_alone(intervals)
+    # What is known is a constant: it joins no components.
     asked &= ~_freed_by_moves(intervals, asked)
-    for numbers, members in reported(_components(intervals, fixed, asked), "deciding who is certain"):
+    for numbers, members in reported(_components(intervals, known.found, asked), "deciding who is certain"):
         own = _decide_component(intervals.take(numbers, members), asked[members])
         certain[members] |= own.certain
         undecided[members] = own.undecided
-        for place, weights in own.proofs.items():
-            proofs[int(members[place])] = {int(numbers[i]): w for i, w in weights.items()}
-    for place in list(proofs):  # with the weights on what is fixed, in the numbers of all classes
-        if upper_bound(intervals, place, proofs[place]) >= 1 - _ROOM:
-            proofs[place] = _completed(intervals, place, proofs[place], proofs)
-            if upper_bound(intervals, place, proofs[place]) >= 1 - _ROOM:
-                del proofs[place]
+        for one, weights in own.proofs.items():
+            place, weighted = int(members[one]), {int(numbers[i]): w for i, w in weights.items()}
+            if (proof := _completed(intervals, place, weighted, known)) is not None:
+                proofs[place] = proof
     return Decisions(certain=certain, undecided=undecided, proofs=proofs)
 
 
@@ -215,52 +220,90 @@ def upper_bound(intervals: CountIntervals, place: int, weights: dict[int, float]
     return bound + float(intervals.sizes[place]) if flipped else bound
 
 
+@frozen(slots=False)
+class _Known:
+    """Classes that one number settles, given those that were settled before; in rounds."""
+
+    found: BoolArray
+    number: IndexArray  # that settles each class; -1 for none
+    rounds: tuple[IndexArray, ...]  # the classes of each
+
+    def proof(self, intervals: CountIntervals, place: int) -> dict[int, float]:
+        """The weight on its number that proves a class certain, where those settled before are constants."""
+        number = int(self.number[place])
+        return {number: (-1.0 if intervals.truth[place] > 0 else 1.0) / _weight(intervals, number, place)}
+
+
+def _weight(intervals: CountIntervals, number: int, place: int) -> float:
+    classes, weights = _row(intervals, number)
+    return float(weights[classes == place].sum())
+
+
+def _row(intervals: CountIntervals, number: int) -> tuple[IndexArray, FloatArray]:
+    own = slice(intervals.weights.indptr[number], intervals.weights.indptr[number + 1])
+    return intervals.weights.indices[own], intervals.weights.data[own]
+
+
+def _known_by_single_numbers(intervals: CountIntervals, asked: BoolArray) -> _Known:
+    """Classes that follow from one number after the other: a count that can only be at its least or its most,
+    and an exact count of which everybody else is known.
+    """
+    A, sizes, truth = intervals.weights, intervals.sizes, intervals.truth
+    found, by = np.zeros(sizes.size, dtype=np.bool_), np.full(sizes.size, -1, dtype=np.intp)
+    owner, up, down = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr)), A.maximum(0), A.minimum(0)
+    exact, rounds = intervals.low == intervals.high, list[IndexArray]()
+    while True:
+        least_of, most_of = np.where(found, truth, 0.0), np.where(found, truth, sizes)
+        least, most = up @ least_of + down @ most_of, up @ most_of + down @ least_of
+        open_ones = ~found[A.indices] & (A.data != 0) & (sizes[A.indices] > 0)
+        # By how much people can move a number away from its end before they leave the interval.
+        at_end = np.zeros(A.data.size, dtype=np.bool_)
+        for room in (intervals.high - least, most - intervals.low):
+            at_end |= np.abs(A.data) > room[owner] + 1e-9
+        alone = np.bincount(owner[open_ones], minlength=A.shape[0]) == 1
+        settled = open_ones & ((at_end & asked[A.indices]) | (exact & alone)[owner])
+        classes, first = np.unique(A.indices[settled], return_index=True)
+        if not classes.size:
+            return _Known(found=found, number=by, rounds=tuple(rounds))
+        by[classes], found[classes] = owner[settled][first], True
+        rounds.append(classes.astype(np.intp))
+
+
 def _completed(
-    intervals: CountIntervals, place: int, weights: dict[int, float], proofs: dict[int, dict[int, float]]
-) -> dict[int, float]:
-    """Weights that also prove what they use of classes that are fixed by themselves."""
-    numbers = np.fromiter(weights, dtype=np.intp, count=len(weights))
-    w = np.fromiter(weights.values(), dtype=np.float64, count=len(weights))
-    combination = np.asarray(w @ intervals.weights[numbers]).ravel()
+    intervals: CountIntervals, place: int, weights: dict[int, float], known: _Known
+) -> dict[int, float] | None:
+    """Weights that also prove what they use of classes that single numbers settle; none if they do not prove
+    it: whole numbers may say more than weights.
+
+    What is left of such a class is taken away by the number that settles it, the last round first: all others
+    in that number were settled before.
+    """
     total = dict(weights)
-    for other in np.flatnonzero(combination).tolist():
-        if other == place or other not in proofs or len(proofs[other]) != 1:
-            continue
-        # The rest is −combination × x: where it is positive and x is 0, or negative and x is all.
-        all_yes = intervals.truth[other] > 0
-        amount = float(-combination[other])
-        if (amount > 0) != all_yes:
-            for number, weight in proofs[other].items():
-                total[number] = total.get(number, 0.0) + abs(amount) * weight
-    return {number: weight for number, weight in total.items() if abs(weight) > 1e-12}
+    if upper_bound(intervals, place, total) < 1 - _ROOM:
+        return total
+    rest = np.zeros(intervals.sizes.size)
+    rest[place] = -1.0 if intervals.truth[place] > 0 else 1.0
+    for number, weight in total.items():
+        classes, entries = _row(intervals, number)
+        rest[classes] -= weight * entries
+    for settled in reversed(known.rounds):
+        truth, amount = intervals.truth[settled], rest[settled]
+        few, many = (
+            amount > _NOTHING,
+            amount < -_NOTHING,
+        )  # more than the truth would raise the bound, or less
+        harms = np.where(truth == 0, few, np.where(truth == intervals.sizes[settled], many, few | many))
+        for one in settled[harms & (settled != place)].tolist():
+            number = int(known.number[one])
+            added = float(rest[one]) / _weight(intervals, number, one)
+            total[number] = total.get(number, 0.0) + added
+            classes, entries = _row(intervals, number)
+            rest[classes] -= added * entries
+    total = {number: weight for number, weight in total.items() if abs(weight) > _NOTHING}
+    return total if upper_bound(intervals, place, total) < 1 - _ROOM else None
 
 
-def _fixed_by_one_number(
-    intervals: CountIntervals, asked: BoolArray
-) -> tuple[BoolArray, dict[int, dict[int, float]]]:
-    """Classes that one number fixes: a count that can only be at its least or at its most."""
-    A, sizes = intervals.weights, intervals.sizes
-    absolute = abs(A)
-    least, most = (A - absolute) @ sizes / 2, (A + absolute) @ sizes / 2
-    fixed, proofs = np.zeros(sizes.size, dtype=np.bool_), dict[int, dict[int, float]]()
-    for at_least in (True, False):
-        # By how much people can move the number away from its end before they leave the interval.
-        room = intervals.high - least if at_least else most - intervals.low
-        for number in np.flatnonzero((room < _largest(absolute) - 1e-9) & (_largest(absolute) > 0)).tolist():
-            own = slice(A.indptr[number], A.indptr[number + 1])
-            for place, weight in zip(A.indices[own].tolist(), A.data[own].tolist(), strict=True):
-                if asked[place] and not fixed[place] and weight and abs(weight) > room[number] + 1e-9:
-                    fixed[place] = True
-                    # Whoever pushes the number up by changing from no to yes is capped by its high end.
-                    proofs[place] = {number: (1.0 if at_least else -1.0) / abs(weight)}
-    return fixed, proofs
-
-
-def _largest(absolute: Any) -> FloatArray:
-    return np.asarray(absolute.max(axis=1).toarray()).ravel() if absolute.shape[1] else np.zeros(0)
-
-
-def _free_alone(intervals: CountIntervals, fixed: BoolArray) -> BoolArray:
+def _free_alone(intervals: CountIntervals) -> BoolArray:
     """Classes of which one person can answer otherwise and no number leaves its interval."""
     A, columns = intervals.weights, intervals.columns
     numbers = A @ intervals.truth
@@ -273,7 +316,7 @@ def _free_alone(intervals: CountIntervals, fixed: BoolArray) -> BoolArray:
     blocked = np.bincount(
         np.repeat(np.arange(step.size), np.diff(columns.indptr)), ~stays, minlength=step.size
     )
-    return np.asarray((blocked == 0) & ~fixed)
+    return np.asarray(blocked == 0)
 
 
 def _freed_by_moves(intervals: CountIntervals, asked: BoolArray) -> BoolArray:
@@ -347,17 +390,20 @@ def _repaired(  # many parameters: arrays that are made once for all searches
 
 
 def _components(
-    intervals: CountIntervals, fixed: BoolArray, asked: BoolArray
+    intervals: CountIntervals, known: BoolArray, asked: BoolArray
 ) -> list[tuple[IndexArray, IndexArray]]:
     """Numbers and classes that hang together, for each component with a class that is asked about.
 
-    A number that all of its people together cannot move out of its interval ties nobody to anybody.
+    A number that all of its people together cannot move out of its interval ties nobody to anybody. Classes
+    that are known are constants.
     """
     A = intervals.weights
-    absolute = abs(A)
-    least, most = (A - absolute) @ intervals.sizes / 2, (A + absolute) @ intervals.sizes / 2
+    least_of = np.where(known, intervals.truth, 0.0)
+    most_of = np.where(known, intervals.truth, intervals.sizes)
+    up, down = A.maximum(0), A.minimum(0)
+    least, most = up @ least_of + down @ most_of, up @ most_of + down @ least_of
     binding = np.flatnonzero((intervals.low > least + 1e-9) | (intervals.high < most - 1e-9))
-    free = np.flatnonzero(~fixed & (intervals.sizes > 0))
+    free = np.flatnonzero(~known & (intervals.sizes > 0))
     own = sparse.csr_array(sparse.csc_array(A[binding])[:, free])
     graph = sparse.block_array([[None, own], [own.T, None]], format="csr")
     count, label = sparse.csgraph.connected_components(graph, directed=False)
@@ -376,16 +422,24 @@ def _components(
 
 
 def _decide_component(own: CountIntervals, asked: BoolArray) -> Decisions:
-    """Free classes by whole tables as long as one frees somebody; then ask of each that is left."""
+    """Free classes by whole tables as long as one frees somebody; then ask of each that is left.
+
+    Of a component that is too large for one linear program nobody is asked: all of them are undecided.
+    """
     found = Decisions(certain=np.zeros_like(asked), undecided=np.zeros_like(asked))
     left = asked.copy()
     while left.any():
-        freed = left & _changed(own, _table_with_most_changes(own, left))
+        table = _table_with_most_changes(own, left)
+        if table is None:
+            found.undecided[left] = True
+            return found
+        freed = left & _changed(own, table)
         if not freed.any():
             break
         left &= ~freed
     for place in np.flatnonzero(left).tolist():
         if left[place]:
+            report("asking of each class", 1 - int(left.sum()) / int(asked.sum()))
             left &= ~_decide_class(own, place, found)
             left[place] = False
     return found
@@ -396,14 +450,18 @@ def _changed(own: CountIntervals, table: FloatArray) -> BoolArray:
     return np.asarray((table != own.truth) & own.meets(table))
 
 
-def _table_with_most_changes(own: CountIntervals, left: BoolArray) -> FloatArray:
-    """A whole table in which people of as many of some classes as possible answer otherwise."""
+def _table_with_most_changes(own: CountIntervals, left: BoolArray) -> FloatArray | None:
+    """A whole table in which people of as many of some classes as possible answer otherwise; none if the
+    linear program is too large.
+    """
     yes = own.truth > 0
     toward = np.where(yes, 1.0, -1.0) * left
     # One person of each class counts: more of one class would be found in place of others.
     low = np.where(left & yes, own.sizes - 1, 0.0)
     high = np.where(left & ~yes, 1.0, own.sizes)
-    table, _ = _linear_program(own, toward, low, high)
+    table, _, gave_up = _linear_program(own, toward, low, high)
+    if gave_up:
+        return None
     if _changed(own, np.round(table)).any():
         return np.round(table)
     if float(np.abs(table - own.truth) @ left) < 1 - _ROOM:  # not even one person, in parts
@@ -418,7 +476,10 @@ def _decide_class(own: CountIntervals, place: int, found: Decisions) -> BoolArra
     toward = np.zeros(size)
     toward[place] = 1.0 if yes else -1.0
     low, high = np.zeros(size), own.sizes.copy()
-    table, weights = _linear_program(own, toward, low, high)
+    table, weights, gave_up = _linear_program(own, toward, low, high)
+    if gave_up:
+        found.undecided[place] = True
+        return np.zeros(size, dtype=np.bool_)
     if (proof := _proof(own, place, weights)) is not None:
         found.certain[place], found.proofs[place] = True, proof
         return np.zeros(size, dtype=np.bool_)
@@ -445,17 +506,27 @@ def _proof(own: CountIntervals, place: int, weights: FloatArray) -> dict[int, fl
 
 def _linear_program(
     own: CountIntervals, objective: FloatArray, low: FloatArray, high: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """A table of the least value, in parts of people, and the weights on the numbers that prove it least."""
+) -> tuple[FloatArray, FloatArray, bool]:
+    """A table of the least value, in parts of people, the weights on the numbers that prove it least, and
+    whether it was given up.
+    """
     from scipy.optimize import linprog  # takes long to import, and few audits need it
 
     rows = sparse.vstack([own.weights, -own.weights], format="csr")
     ends = np.concatenate([own.high, -own.low])
-    solved = linprog(objective, A_ub=rows, b_ub=ends, bounds=np.stack([low, high], axis=1), method="highs")
-    if solved.x is None:  # the truth is a table: the solver failed, and nothing is proved
-        return own.truth, np.zeros(own.low.size)
+    steps = max(1, _MOST_STEPS_OF_ENTRIES // max(1, int(own.weights.nnz)))
+    solved = linprog(
+        objective,
+        A_ub=rows,
+        b_ub=ends,
+        bounds=np.stack([low, high], axis=1),
+        method="highs",
+        options={"maxiter": steps},
+    )
+    if solved.status != 0 or solved.x is None:  # the truth is a table: the solver failed, or was stopped
+        return own.truth, np.zeros(own.low.size), solved.status == _STOPPED
     upper, lower = np.split(np.asarray(solved.ineqlin.marginals), 2)
-    return np.asarray(solved.x), lower - upper
+    return np.asarray(solved.x), lower - upper, False
 
 
 def _integer_program(

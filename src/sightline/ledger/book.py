@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Release
 from sightline.auditing.query_files import rebased
 from sightline.auditing.reading import plan_file_text, with_limit
@@ -318,6 +318,13 @@ class Ledger:
             check_new(file, force=False)
         state = self._state()
         require(bool(state.past), "a ledger with a release that counts", got="none")
+        require(
+            not plan_of(self._head).rules.of_values,
+            "a ledger without rules about values: the values of its plan are no one's",
+            got="dominance or p",
+            fix="ledger check asks for them",
+            error=InvalidPlan,
+        )
         made = _history(state.limited_head, state.past, label=_label(state, np.zeros(0, dtype=np.intp), []))
         with LedgerFolder(path.absolute().parent).draft() as draft:
             write_table(made, draft)
@@ -386,6 +393,7 @@ class Ledger:
             despite=state.despite,
             top=top,
             followed=lambda release: _history(head, (*state.past, added, release), label=label),
+            worth=_worth(np.concatenate([state.hashes, frozen.hashes[new]]), frozen),
         )
         return _Candidate(state=state, frozen=frozen, added=added, new=new, decision=decision)
 
@@ -534,6 +542,16 @@ def _check_name(chain: Chain, release: Release) -> None:
                 f"another name, since entry {one.number} has {release.name[:60]!r} for another query",
                 got="the same",
             )
+
+
+def _worth(people: Hashes, frozen: FrozenRelease) -> FloatArray:
+    """The number that each of some people has in the table; NaN for those who are not there."""
+    found = np.full(len(people), np.nan)
+    hashes, values = frozen.worth
+    place, _ = numbered(people, hashes)
+    listed = place < len(people)
+    found[place[listed]] = values[listed]
+    return found
 
 
 def _label(state: _State, person: IndexArray, present: Sequence[str]) -> Callable[[int], str]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sightline.advising.noise_slack import least_factor
-from sightline.arrays import IndexArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.assumptions import COVERED_BY_NOISE, NOT_ACCEPTED, unverified
 from sightline.auditing.budget import budget_report
 from sightline.auditing.certain_people import certain_report
@@ -34,7 +34,7 @@ from sightline.ledger.turnover import OneMoves, one_moves
 from sightline.progress import one_blas_thread, report
 from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
-from sightline.tables.overlaps import Contributions, PeopleBehind
+from sightline.tables.overlaps import PeopleBehind
 from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
@@ -130,10 +130,12 @@ def decide(
     despite: tuple[str, ...],
     top: int,
     followed: Callable[[PastRelease], History],
-) -> ReleaseDecision:
+    worth: FloatArray,
+) -> ReleaseDecision:  # many parameters: each is of another file
     """Assess everything with the release of a number, which is the last, and everything before it.
 
     ``despite`` has what was added despite a check. ``followed`` is the history with one more release.
+    ``worth`` is the number that each person has in the table, for rules about values.
     """
     plan, membership = past.plan, past.membership
     first = past.sections_before(number)
@@ -142,7 +144,7 @@ def decide(
         findings = find(plan, membership)
         needed = _Needed.of(past, findings)
         also = partial(needed.beside, findings)
-        rules = _rules(findings, needed.sums)
+        rules = _rules(past, findings, needed.sums, worth)
         result = assemble(findings, top=top, totals=needed.sums, also=also, rules=rules)
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
@@ -183,16 +185,13 @@ def standing(past: History) -> Standing:
     return _standing(findings, seen, sections=len(past.plan.releases))
 
 
-def _rules(findings: Findings, totals: Totals | None) -> RulesReport:
-    """Whether the head's rule k holds for all releases together. Rules about values are refused in a head."""
+def _rules(past: History, findings: Findings, totals: Totals | None, worth: FloatArray) -> RulesReport:
+    """Whether the head's rules hold for all releases together."""
     if not findings.plan.rules.given:
         return NO_RULES
     rows = findings.row_by_row
-    return rules_report(rows, _no_contributions, PeopleBehind.in_memory(rows.membership), totals)
-
-
-def _no_contributions() -> Contributions:
-    raise AssertionError("a ledger keeps no values")
+    each = partial(past.contributions, worth)
+    return rules_report(rows, each, PeopleBehind.in_memory(rows.membership), totals)
 
 
 @frozen(slots=False)

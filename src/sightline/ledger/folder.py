@@ -257,13 +257,6 @@ def plan_of(head: Mapping[str, Any]) -> Plan:
     any_release = {"name": "any", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
     plan = checked_plan({**head, "release": [any_release]}, HEAD)
     require(
-        not plan.rules.of_values,
-        f"{HEAD}: of [rules] k alone",
-        got="dominance or p",
-        fix="they are about values, which a ledger does not keep: audit each release for them",
-        error=InvalidPlan,
-    )
-    require(
         not plan.data.blocks,
         f"{HEAD}: no [data] blocks",
         got="some",

@@ -331,6 +331,21 @@ class FrozenRelease:
     table: str  # a digest of the rows
     columns: tuple[str, ...]  # the kinds of the record's and the secret's column
     public: tuple[str, ...]  # columns that it takes as public and the plan does not declare
+    # Of everybody in the table, what dominance and p compare; nobody where no rule asks. It is not stored.
+    worth: tuple[Hashes, FloatArray]
+
+
+def _worth(plan: Plan, membership: Membership, rows: RowRecords, key: PeopleKey) -> tuple[Hashes, FloatArray]:
+    if not plan.rules.of_values:
+        return key.hashes(()), np.zeros(0)
+    require(
+        membership.contributions <= 1 and plan.data.secret_kind is SecretKind.NUMBER,
+        "numbers of persons with one row each, for dominance and p over the entries of a ledger",
+        got=f"up to {membership.contributions:,} rows each" if membership.contributions > 1 else "no number",
+        fix="make one row of each by [data] sql",
+        error=InvalidPlan,
+    )
+    return key.hashes(rows.keys), np.asarray(rows.secret, dtype=np.float64)
 
 
 def _check_count_rules(release: Release) -> None:
@@ -377,11 +392,14 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         fix="an entry states the noise of each number, and what they share would be lost",
         error=InvalidPlan,
     )
+    data, prior = plan.data, plan.attacker.prior
     require(
-        not plan.data.presence,
-        f"release {release.name[:60]!r}: numbers about a column",
-        got="presence",
-        fix="an entry keeps who is in its groups, not who might be; audit all such releases as one plan",
+        not data.presence or (bool(data.frame) and prior != "uniform"),
+        f"release {release.name[:60]!r}: presence with a frame, and prior = {{ yes = … }} in [attacker]",
+        got="no prior" if data.frame else "no frame",
+        fix="the share of the frame that is there may not change from entry to entry: state what is expected"
+        if data.frame
+        else "an entry keeps who is in its groups; only a frame says who might be",
         error=InvalidPlan,
     )
     alone = with_counts_read(plan.model_copy(update={"releases": (release,)}))
@@ -447,6 +465,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         table=key.digest(told.digest()).hex(),
         columns=tuple(column.kind.value for column in own),
         public=membership.taken_as_public,
+        worth=_worth(plan, membership, rows, key),
     )
 
 

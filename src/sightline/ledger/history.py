@@ -26,6 +26,7 @@ from sightline.auditing.plan import Plan, Release
 from sightline.auditing.reading import checked_plan
 from sightline.bounds.certain import some_table
 from sightline.errors import InvalidPlan, require
+from sightline.format import count
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.frozen import Found, FrozenGroups, partition_of, sql_of
 from sightline.noise.published import PublishedLaw
@@ -39,6 +40,7 @@ from sightline.tables.membership import (
     PersonTable,
     UnauditedRows,
 )
+from sightline.tables.overlaps import Contributions
 from sightline.tables.persons import grouped
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.subject import SecretKind
@@ -237,7 +239,7 @@ class History:
     def _persons(self, alike: int) -> PersonTable:
         """Persons by their rows; ``alike`` of them had several with one value in a release."""
         person, entries = self._entries
-        listed, starts, count = grouped(person, entries, np.ones(person.size, dtype=np.int64))
+        listed, starts, persons = grouped(person, entries, np.ones(person.size, dtype=np.int64))
         each = np.bincount(self.rows.person)
         several = int(np.count_nonzero(each > 1))
         return PersonTable(
@@ -245,7 +247,7 @@ class History:
             signatures=listed[:, 0].astype(np.intp),
             known=listed[:, 1] > 0,
             rows=listed[:, 2].astype(np.intp),
-            persons=count,
+            persons=persons,
             several=several,
             varying=0 if self.plan.data.values == "constant" else several - alike,
             by_rows=Counter(each[each > 0].tolist()),
@@ -294,6 +296,43 @@ class History:
             return prior.reshape(-1, width), 0
         solution = _fitting(matrix, goal, prior, unknown.astype(np.float64))
         return solution.reshape(-1, width), int(np.count_nonzero(_off(matrix, goal, solution)))
+
+    def contributions(self, worth: FloatArray) -> Contributions:
+        """What each person adds to the sums of their signature, by the numbers that they have in a table.
+
+        A ledger keeps no values: those of the table of today have to be those of all entries.
+        """
+        rows, signature = self.rows, self.rows.signatures[0]
+        require(
+            len({one.epoch for one in self.releases}) == 1,
+            "entries of one epoch, for dominance and p",
+            got="several, each with values of its own",
+            fix="start a ledger of each epoch: no difference of two epochs is a sum of values",
+            error=InvalidPlan,
+        )
+        values = worth[rows.person]
+        missing = int(np.count_nonzero(np.isnan(values)))
+        require(
+            not missing,
+            "dominance and p for people whose values the table has",
+            got=f"{count(missing, 'person', 'people')} of earlier entries who are not in it",
+            fix="check with --table and a table that still has them",
+            error=InvalidPlan,
+        )
+        sums, true, _ = self._true_sums(None)
+        own = np.where(rows.known, 0.0, values)
+        unknown = np.bincount(signature, own, self.membership.counts.size).astype(np.float64)
+        changed = int(np.count_nonzero(_off(sums, true, unknown)))
+        require(
+            not changed and self.values_found,
+            "dominance and p for values that are still those of earlier entries",
+            got=f"{count(changed, 'sum', 'sums')} that are others now"
+            if changed
+            else "entries whose values are lost",
+            fix="check with --table and the table as it was, or start a ledger for the new values",
+            error=InvalidPlan,
+        )
+        return Contributions(person=rows.person, signature=signature.astype(np.intp), value=values)
 
     def _true_sums(self, about: Partition | None) -> tuple[Any, FloatArray, int]:
         """A and s, and the columns of a signature: one, or one for each category."""
@@ -388,7 +427,10 @@ def history(
     ``kind`` is that of the secret, and ``label`` what a person is called.
     """
     epochs = len({one.epoch for one in releases})
-    data = {name: value for name, value in head["data"].items() if name not in ("sql", "tables", "public")}
+    left_out = ("sql", "tables", "public", "frame")
+    data = {name: value for name, value in head["data"].items() if name not in left_out}
+    if "frame" in head["data"]:  # everybody of the frame has a row, and being there is a yes
+        data["kind"] = "boolean"
     _check_rows(data.get("values") == "constant", releases)
     data["source"] = "ledger.parquet"
     if (most := epochs * int(data.get("max_rows_per_record", 1))) > 1:

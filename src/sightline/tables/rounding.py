@@ -60,10 +60,15 @@ def with_measured_rounding(
             try:
                 if text not in types:
                     types[text] = [str(values[0]) for values in engine.fetch_own(text).values()]
-                step = _step(engine, item, types[text], low=low, high=high, rows=membership.rows)
+                read = types[text][: len(types[text]) - len(item.written)]
+                step = _step(engine, item, read, low=low, high=high, rows=membership.rows)
             except InvalidPlan as error:
                 raise InvalidPlan(f'release "{queries[part.query].name}": {error}') from None
-            own = _own_step(types[text][0], part.statistic, low=low, high=high, rows=float(rows[place]))
+            summed = [read[0], *types[text][len(read) :]]  # also as the query itself adds it up
+            own = max(
+                _own_step(name, part.statistic, low=low, high=high, rows=float(rows[place]))
+                for name in summed
+            )
             measured[key] = step + own * part.computed.factor
         partitions[place] = replace(part, computed=_rounded(part.computed, measured[key]))
     return replace(membership, partitions=tuple(partitions))

@@ -373,7 +373,7 @@ CASES = (
             "release": _sums("SELECT g, COUNT(*) FROM data GROUP BY g", 1.0),
         },
         reason="groups",
-        elsewhere={"ledger": "a column, got presence"},
+        elsewhere={"ledger": "presence with a frame"},
     ),
     Case(
         name="an exact count of nobody in a group",
@@ -421,7 +421,7 @@ CASES = (
             "release": _sums("SELECT COUNT(*) AS n FROM data", 0.3),
         },
         reason="presence",
-        elsewhere={"ledger": "a column, got presence"},
+        elsewhere={"ledger": "presence with a frame"},
     ),
     Case(
         name="made NULL where it is 0",

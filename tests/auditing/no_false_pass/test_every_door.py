@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.cli import main
 from sightline.errors import SightlineError
+from tests.auditing import fuzz_doors
 from tests.auditing.no_false_pass.catalogue import CASES, REFUSED, Case
 from tests.auditing.no_false_pass.doors import DOORS, Door, answered, on_postgres, on_spark, toml
+from tests.numbered_cases import check_case
 from tests.tables.servers import binaries, has_java, running_postgres, running_spark
 
 HERE = [case for case in CASES if not case.engine]
@@ -93,3 +96,17 @@ def test_no_engine_lets_it_pass(
     if case.engine not in ("", name):
         pytest.skip(f"{case.engine} alone computes it so")
     _check(name, door, case, tmp_path, monkeypatch)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("on_server", ["Postgres", "Spark"], indirect=True)
+@pytest.mark.parametrize("trial", range(3))
+def test_other_engines_and_dialects_give_the_same_verdict(
+    on_server: tuple[str, Door], trial: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drawn plans, in the SQL of the engine."""
+    name, door = on_server
+    monkeypatch.setitem(fuzz_doors.ENGINES, name.lower(), door)
+    count = Counter[str]()
+    check_case(fuzz_doors.check, 44, trial, count)
+    assert count[name.lower()] == 1
