@@ -159,6 +159,11 @@ class DensityPrior(BoundedPrior):
         return True
 
     @property
+    def most_variance(self) -> float:
+        """A twelfth: the density is log-concave, so a sum is after answers with log-concave noise, too."""
+        return UNIFORM_VARIANCE
+
+    @property
     def variance(self) -> float:
         """v: the risk of an attacker who saw nothing."""
         return self.bounds.v * self.width**2

@@ -90,6 +90,12 @@ class TargetPrior(Protocol):
     def fair(self) -> bool:
         """Whether the value is one of two, with even chances."""
 
+    @property
+    def most_variance(self) -> float:
+        """The largest variance that a sum of values may have after any answers, over the square of the width
+        of the interval that it is in.
+        """
+
     def precision(self, information: FloatArray) -> FloatArray:
         """D(G): what an unknown record with this prior adds to its information, or infinity."""
 
@@ -215,6 +221,11 @@ class NoDensity:
     @property
     def has_density(self) -> bool:
         return False
+
+    @property
+    def most_variance(self) -> float:
+        """A quarter: half at either end."""
+        return 0.25
 
     def precision(self, information: FloatArray) -> FloatArray:
         return np.full_like(information, math.inf)
