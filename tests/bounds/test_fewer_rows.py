@@ -101,7 +101,7 @@ def test_not_more_is_told_last_than_a_tenth_gives_away() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_no_sum_varies_more_than_its_prior_lets_it(seed: int) -> None:
-    """Posterior variances of a sum over the width's square: a twelfth of even values, a quarter of two points."""
+    """Posterior variances of a sum over its width's square: even values a twelfth, two points a quarter."""
     rng = np.random.default_rng(seed)
     people = int(rng.integers(1, 5))
     asked, rows = rng.normal(size=people), rng.normal(size=(2, people))

@@ -266,6 +266,11 @@ class _Nearby:
         return np.asarray(2 * np.square(lines - lines.mean(axis=1, keepdims=True)).sum(axis=(1, 2)))
 
     @cached_property
+    def _held_by_others(self) -> BoolArray:
+        """Of every kind whether its row by itself changes a number that no move may change."""
+        return np.asarray(np.ptp(self.still, axis=1).any(axis=1))
+
+    @cached_property
     def _whole(self) -> bool:
         """Whether products of columns of other numbers are exact."""
         return bool(
@@ -346,10 +351,12 @@ class _Nearby:
         # themselves, too; then those whose rows few others need, each with its people.
         near_by = self._ranked[target][three].sum(axis=0)
         needed = (np.bincount(three.ravel(), minlength=left.size) / np.maximum(left, 1.0))[three].sum(axis=0)
+        # What noise sees as well as half of the row itself hides little; unless exact numbers see the row.
+        most_seen = np.inf if self._held_by_others[target] else self._seen[target] / 2
         chosen: list[int] = []
         for place in best[np.lexsort((np.rint(needed * _STEPS), near_by, ranks[best]))].tolist():
             pair, corner = divmod(place, size.size)
-            if apart[pair, corner] > self._seen[target] / 2 or len(chosen) == 3 * most:
+            if apart[pair, corner] > most_seen or len(chosen) == 3 * most:
                 break
             rows = [int(p[pair]), int(q[pair]), corner]
             needed = np.array([rows.count(row) for row in rows])

@@ -14,12 +14,14 @@ so that at least :math:`e^{-g w^2/4}` of R is left. Where the values have a log-
 even one, and all noise does, S has one given the answers, too (Prékopa). Of the log-concave densities on an
 interval the even one has the largest variance, because for a given mean only truncated exponentials compete
 (localization), and theirs is :math:`w^2 (1/t^2 - 1/(4 \sinh^2(t/2))) \le w^2/12`. Then a twelfth stands for
-the quarter. An answer of pure privacy loss l for a unit of S has densities that differ by a factor of at most
-:math:`e^{l w}` between any two values of S: then :math:`e^{-l w}` of every posterior variance is left. Both are near 1 for an answer whose noise is far beyond
-all that it adds up, and a bound that breaks on it (because its row makes rows independent that were not) is
-replaced by the bound without it. Where an exact number e is told first, an answer about a tells as much as
-one about :math:`a - c e`: the width is the least over c, so that a constant added to all weights beside an
-exact total changes nothing.
+the quarter.
+
+An answer of pure privacy loss l for a unit of S has densities that differ by a factor of at most
+:math:`e^{l w}` between any two values of S: then :math:`e^{-l w}` of every posterior variance is left. Both
+shares are near 1 for an answer whose noise is far beyond all that it adds up, and a bound that breaks on it
+(because its row makes rows independent that were not) is replaced by the bound without it. Where an exact
+number e is told first, an answer about a tells as much as one about :math:`a - c e`: the width is the least
+over c, so that a constant added to all weights beside an exact total changes nothing.
 """
 
 from __future__ import annotations

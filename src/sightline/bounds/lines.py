@@ -37,6 +37,7 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.arrays import MOST_COMPARED, ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.priors import UniformPrior
 from sightline.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.numerics.residuals import gamma
@@ -173,12 +174,14 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
         return lower
     units = design.units.choose(np.arange(number))
     sizes = np.add.reduceat(units.times, units.starts[:-1])
-    if sizes.min() > FEW_ROWS:
+    groups = distinct_lines(np.concatenate([units.rows, units.weights], axis=1))[0].size
+    if sizes.min() > FEW_ROWS or groups > _MOST_SEARCHED or units.numbers * groups > _MOST_SEARCHED_ENTRIES:
         return lower
+    # A search in another order may end elsewhere: that of the plan must not matter.
+    design, units = in_canonical_order(design, units)
+    sizes = np.add.reduceat(units.times, units.starts[:-1])
     columns = DistinctColumns.of(units)
-    rows, groups = columns.entries.shape
-    if groups > _MOST_SEARCHED or rows * groups > _MOST_SEARCHED_ENTRIES:
-        return lower
+    groups = columns.counts.size
     # Units with the same rows have the same bracket.
     own = np.zeros((number, groups))
     np.add.at(own, (np.repeat(np.arange(number), np.diff(units.starts)), columns.group), units.times)
@@ -316,6 +319,8 @@ class _Search:
         pull = np.repeat(-(moved @ self.gram)[:, None, :], tried.shape[1], axis=1)
         d = np.ones((*tried.shape[:2], size))
         held = np.zeros(d.shape)  # where each column is held, and 0 if it is free
+        # Columns that are held and let go in turn make steps that go up again: the best one counts.
+        least, best = np.full(d.shape[:2], np.inf), d
         for _ in range(_STEPS):
             weights = tried / (np.abs(d) + _NOTHING)
             fixed = np.where(alone[:, None, :] | (held != 0), heavy, 0.0)
@@ -326,7 +331,13 @@ class _Search:
             d = np.clip(free, -1.0, 1.0)
             slope = (d * counts) @ self.gram - pull + weights * d
             held = np.where(held * slope > 0, 0.0, np.where(np.abs(free) > 1, np.sign(free), held))
-        d = np.where(alone[:, None, :], 0.0, d)
+            reached = np.where(alone[:, None, :], 0.0, d)
+            total = moved[:, None, :] + others[:, None, :] * reached
+            value = np.sum(total @ self.gram * total, axis=2) / 2
+            value += tried[..., 0] * np.sum(np.abs(reached) * others[:, None, :], axis=2)
+            best = np.where((value < least)[..., None], reached, best)
+            least = np.minimum(least, value)
+        d = best
         again = np.repeat(np.arange(len(own)), tried.shape[1])
         return _Lines(columns=columns[again], own=own[again], others=others[again], moves=d.reshape(-1, size))
 
