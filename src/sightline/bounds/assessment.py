@@ -5,12 +5,6 @@ r"""What a design exposes of every unit: three passes over the units, whatever t
 What is asked of a unit with r rows of k columns each: for each of the k, the sharpest direction over the r
 rows. Of a record that is its value, of a category each of its indicators, of a person the sharpest feature
 of their rows.
-
-Upper ends by the best linear attack, rounded softly: of a yes or no, and of a category.
-
-The bound is that of :func:`~sightline.bounds.coin.logistic_upper`, from the share that the linear
-attack leaves of one row, whoever the other rows belong to. A person with several rows keeps no more of the
-sharpest feature than of any single row.
 """
 
 from __future__ import annotations
@@ -624,7 +618,12 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
 
 
 def rounded_guesses(design: Design, linear: Any, upper: FloatArray, error: FloatArray) -> FloatArray:
-    """No larger than the upper ends of the linear attack. Its form is read for persons with several rows."""
+    """Upper ends by the best linear attack, rounded softly: of a yes or no, and of a category.
+
+    By :func:`~sightline.bounds.coin.logistic_upper`, from the share that the linear attack leaves of one row,
+    whoever the other rows belong to: no larger than that attack's own. A person with several rows keeps no
+    more of the sharpest feature than of any single row, so the attack's form is read for them.
+    """
     noise, units, k = design.noise, design.units, design.prior.categories
     if noise.share < 1:
         return upper

@@ -8,30 +8,6 @@ independent draws of the value
 
 (docs/theory/priors.md, *What the noise alone leaves*). For :math:`n` records alike it is at least
 :math:`1 - \frac1n + \frac1n a(nG)` under Gaussian noise; under other noise the last term is left out.
-
-The prior that a population's histogram states: bins with a weight each, and even draws within a bin.
-
-A bin whose ends are equal is one value. Two lower ends, of which the larger counts, if all others are known:
-
-- *pairs of draws*. The distance of draws from bins of widths
-  :math:`w, w'` whose middles are :math:`\Delta` apart has, with :math:`s = (w^2 + w'^2)/12`,
-
-  .. math:: E\,d^2 = \Delta^2 + s, \qquad
-      E\,d^4 = \Delta^4 + 6 \Delta^2 s + \tfrac{1}{80}(w^4 + w'^4) + \tfrac{1}{24} w^2 w'^2 .
-
-  By Jensen's inequality the two bins count :math:`E\,d^2` at the square :math:`E\,d^4 / E\,d^2`. Bins are cut
-  into parts first, so that little is lost.
-- *tell the bin*: the value is spread evenly in it, :math:`R \ge \sum_b p_b R_{\text{uniform}}(w_b)`.
-
-The prior of a whole number: every one from ``low`` to ``high`` is as likely.
-
-Discrete noise is on whole sums, and an attacker knows that the values behind them are whole. With :math:`m`
-values the prior variance is :math:`v = (m^2 - 1)/12`, and two draws are :math:`k \ge 1` apart with a weight
-of :math:`m - k`. Distances of a wide range are taken together.
-Where the noise tells much, and of several rows, a sum over neighbours leaves more (docs/theory/priors.md,
-*Several rows on points*):
-
-.. math:: \frac{R}{v} \ge \frac{e^{-G/4}}{1 + G \max\bigl(\frac{m^2 - 1}{12}, \frac{m^2 - 4}{10}\bigr)} .
 """
 
 from __future__ import annotations
@@ -49,8 +25,8 @@ from sightline.bounds.priors import UniformPrior
 from sightline.errors import require
 from sightline.units.target import BoundedPrior, NoDensity, Seen, linear_upper
 
+# Weights of squared distances, which add up to 1, and these squares.
 Distances = tuple[list[float], list[float]]
-"""Weights of squared distances, which add up to 1, and these squares."""
 
 
 class ByPairs(NoDensity, BoundedPrior, ABC):
@@ -93,13 +69,25 @@ LEAST_SPREAD = 1e-6  # a standard deviation over the width of the bounds
 # that are told: those that count least are left out, which is safe.
 _GATHERED = 256
 
-Bin = tuple[float, float, float]
-"""The least and the greatest value, and a weight."""
+Bin = tuple[float, float, float]  # the least and the greatest value, and a weight
 
 
 @dataclass(frozen=True, slots=True)
 class PopulationPrior(ByPairs):
-    """Values as in the bins of a histogram between ``low`` and ``high``.
+    r"""Values as in the bins of a population's histogram, with a weight each, and even draws within a bin.
+
+    A bin whose ends are equal is one value. Two lower ends, of which the larger counts, if all others are
+    known:
+
+    - *pairs of draws*. The distance of draws from bins of widths :math:`w, w'` whose middles are
+      :math:`\Delta` apart has, with :math:`s = (w^2 + w'^2)/12`,
+
+      .. math:: E\,d^2 = \Delta^2 + s, \qquad
+          E\,d^4 = \Delta^4 + 6 \Delta^2 s + \tfrac{1}{80}(w^4 + w'^4) + \tfrac{1}{24} w^2 w'^2 .
+
+      By Jensen's inequality the two bins count :math:`E\,d^2` at the square :math:`E\,d^4 / E\,d^2`. Bins are
+      cut into parts first, so that little is lost.
+    - *tell the bin*: the value is spread evenly in it, :math:`R \ge \sum_b p_b R_{\text{uniform}}(w_b)`.
 
     >>> seen = Seen(information=np.array([0.0, 1.0]), linear_information=np.array([0.0, 1.0]))
     >>> prior = PopulationPrior(0.0, 10.0, bins=((0.0, 2.0, 3.0), (2.0, 10.0, 1.0)))
@@ -226,7 +214,14 @@ def _distances(bins: tuple[Bin, ...]) -> Distances:
 
 @dataclass(frozen=True, slots=True)
 class WholePrior(ByPairs):
-    """Every whole number from ``low`` to ``high``, with even chances.
+    r"""Every whole number from ``low`` to ``high``, with even chances.
+
+    Discrete noise is on whole sums, and an attacker knows that the values behind them are whole. With
+    :math:`m` values the prior variance is :math:`v = (m^2 - 1)/12`, and two draws are :math:`k \ge 1` apart
+    with a weight of :math:`m - k`. Distances of a wide range are taken together. Where the noise tells much,
+    and of several rows, a sum over neighbours leaves more (docs/theory/priors.md, *Several rows on points*):
+
+    .. math:: \frac{R}{v} \ge \frac{e^{-G/4}}{1 + G \max\bigl(\frac{m^2 - 1}{12}, \frac{m^2 - 4}{10}\bigr)} .
 
     >>> seen = Seen(information=np.array([0.0, 1 / 3]), linear_information=np.array([0.0, 1 / 3]))
     >>> WholePrior(0.0, 3.0).variance, WholePrior(0.0, 3.0).lower(seen).round(3).tolist()

@@ -1,49 +1,7 @@
-r"""The priors of a number, by name: how its values are spread over the bounds.
+r"""The priors of a number, by name: how its values are spread over the bounds, and what every attack must
+leave of them.
 
-The cos² prior: values near the middle of the bounds are likelier.
-
-On a domain of width :math:`r` the density :math:`\tfrac{2}{r}\cos^2(\pi x / r)` has the least Fisher
-information of all densities: :math:`J = 4\pi^2/r^2`. Its variance is :math:`v = r^2(1/12 - 1/(2\pi^2))` and
-its entropy :math:`\ln(2r) - 1`, an entropy power of :math:`N = 2r^2/(\pi e^3)`.
-
-A target that is at either end of its domain: a coin, the least favourable prior by remaining uncertainty.
-
-The lower end is the best of three bounds over :math:`v = r^2/4`, with the scalar risk :math:`f` and :math:`n`
-records alike:
-
-.. math:: f(G_{jj}), \qquad v\Bigl(1 - \frac1n\Bigr) + \frac1n f(n G_{jj}), \qquad
-    v \cos^2 \Bigl(\frac{r \sqrt{I_j}}{2}\Bigr) \text{ for } r \sqrt{I_j} \le \pi .
-
-The first holds whatever the others' values are, for Gaussian and Laplace noise alike: Laplace answers never
-tell more of a coin than a Gaussian one with their information. The second needs a group of coins; under
-Laplace noise its last term is left out. The third needs others with a density, whose precisions the engine
-used.
-
-The bounds of a target that is spread over its domain with a density.
-
-The lower end is the best of three bounds, each over :math:`v`. With :math:`n` records alike, the scalar risk
-:math:`f`, the van Trees bound :math:`w`, and :math:`D(Q) = 1/w(Q) - Q`:
-
-.. math:: f(G_{jj}), \qquad
-    v\Bigl(1 - \frac1n\Bigr) + \frac1n f(n G_{jj}), \qquad
-    v\Bigl(1 - \frac1n\Bigr) + \frac{1}{n\,(nQ + D(Q))} .
-
-The first holds whatever the others' values are. The second needs a group of independent records with the
-target's own prior. The third needs that of every unknown record, or another prior whose precisions the engine
-used. The first two need Gaussian noise. Where there is Laplace noise, :math:`w` stands in for :math:`f` in
-the first, or the Weiss–Weinstein bound if that is larger; the risk of one Laplace answer if there is one.
-
-The Weiss–Weinstein bound on the risk of a guess at one number that is seen in Laplace noise.
-
-For a step h, let :math:`\rho(h)` be the affinity :math:`\int \sqrt{p(y \mid x)\,p(y \mid x + h)}\,dy` of the
-answers, :math:`o(h) = \int \sqrt{p(x)\,p(x + h)}\,dx` that of the prior, and :math:`c(h)` the chance that
-:math:`x - h` is in the domain. Then every guess has the risk
-
-.. math:: R \ge \frac{h^2\, o(h)^2 \rho(h)^2}{2\,\bigl(c(h) - o(2h)\,\rho(2h)\bigr)} .
-
-n Laplace answers with the information G together have at least the affinity of n equal ones,
-:math:`\bigl((1 + t)\,e^{-t}\bigr)^n` with :math:`t = \tfrac h2 \sqrt{G/n}`; Gaussian ones have
-:math:`e^{-G h^2/8}`. Domains have width 1. Derivation: the theory page on priors.
+Each class says which bounds it takes the best of. Derivations: the theory page on priors.
 """
 
 from __future__ import annotations
@@ -98,7 +56,18 @@ _STEPS, _LONGEST = (0.4, 0.7, 1.0, 1.3, 1.6, 1.9, 2.3, 2.8), 0.4
 
 @frozen(eq=True)
 class PriorAffinity:
-    """o(h) and c(h) of a density on a domain of width 1, for steps h from 0 to 1."""
+    r"""What the Weiss–Weinstein bound needs of a density on a domain of width 1, for steps h from 0 to 1.
+
+    Let :math:`\rho(h)` be the affinity :math:`\int \sqrt{p(y \mid x)\,p(y \mid x + h)}\,dy` of the answers,
+    :math:`o(h) = \int \sqrt{p(x)\,p(x + h)}\,dx` that of the prior, and :math:`c(h)` the chance that
+    :math:`x - h` is in the domain. Then every guess has the risk
+
+    .. math:: R \ge \frac{h^2\, o(h)^2 \rho(h)^2}{2\,\bigl(c(h) - o(2h)\,\rho(2h)\bigr)} .
+
+    n Laplace answers with the information G together have at least the affinity of n equal ones,
+    :math:`\bigl((1 + t)\,e^{-t}\bigr)^n` with :math:`t = \tfrac h2 \sqrt{G/n}`; Gaussian ones have
+    :math:`e^{-G h^2/8}`.
+    """
 
     affinity: Callable[[FloatArray], FloatArray]
     stays: Callable[[FloatArray], FloatArray]
@@ -150,7 +119,21 @@ class DensityBounds:
 
 @dataclass(frozen=True, slots=True)
 class DensityPrior(BoundedPrior):
-    """A prior of a number that is spread over its domain with a density."""
+    r"""A prior of a number that is spread over its domain with a density.
+
+    The lower end is the best of three bounds, each over :math:`v`. With :math:`n` records alike, the scalar
+    risk :math:`f`, the van Trees bound :math:`w`, and :math:`D(Q) = 1/w(Q) - Q`:
+
+    .. math:: f(G_{jj}), \qquad
+        v\Bigl(1 - \frac1n\Bigr) + \frac1n f(n G_{jj}), \qquad
+        v\Bigl(1 - \frac1n\Bigr) + \frac{1}{n\,(nQ + D(Q))} .
+
+    The first holds whatever the others' values are. The second needs a group of independent records with the
+    target's own prior. The third needs that of every unknown record, or another prior whose precisions the
+    engine used. The first two need Gaussian noise. Where there is Laplace noise, :math:`w` stands in for
+    :math:`f` in the first, or the Weiss–Weinstein bound if that is larger (:class:`PriorAffinity`); the risk
+    of one Laplace answer if there is one.
+    """
 
     bounds: ClassVar[DensityBounds]
 
@@ -278,7 +261,11 @@ class UniformPrior(DensityPrior):
 
 @dataclass(frozen=True, slots=True)
 class CosineSquaredPrior(DensityPrior):
-    """The cos² density from ``low`` to ``high``.
+    r"""The cos² density from ``low`` to ``high``: values near the middle are likelier.
+
+    On a domain of width :math:`r` the density :math:`\tfrac{2}{r}\cos^2(\pi x / r)` has the least Fisher
+    information of all densities: :math:`J = 4\pi^2/r^2`. Its variance is :math:`v = r^2(1/12 - 1/(2\pi^2))`
+    and its entropy :math:`\ln(2r) - 1`, an entropy power of :math:`N = 2r^2/(\pi e^3)`.
 
     >>> prior = CosineSquaredPrior(0.0, 1.0)
     >>> round(prior.variance, 6), round(prior.fisher_information * prior.variance, 4)
@@ -339,7 +326,18 @@ class CosineSquaredPrior(DensityPrior):
 
 @dataclass(frozen=True, slots=True)
 class TwoPointPrior(NoDensity, BoundedPrior):
-    """``low`` or ``high``, each with probability one half.
+    r"""``low`` or ``high``, each with probability one half: the least favourable prior by what remains.
+
+    The lower end is the best of three bounds over :math:`v = r^2/4`, with the scalar risk :math:`f` and
+    :math:`n` records alike:
+
+    .. math:: f(G_{jj}), \qquad v\Bigl(1 - \frac1n\Bigr) + \frac1n f(n G_{jj}), \qquad
+        v \cos^2 \Bigl(\frac{r \sqrt{I_j}}{2}\Bigr) \text{ for } r \sqrt{I_j} \le \pi .
+
+    The first holds whatever the others' values are, for Gaussian and Laplace noise alike: Laplace answers
+    never tell more of a coin than a Gaussian one with their information. The second needs a group of coins;
+    under Laplace noise its last term is left out. The third needs others with a density, whose precisions the
+    engine used.
 
     >>> seen = Seen(information=np.array([0.35**-2]), linear_information=np.array([0.35**-2]))
     >>> TwoPointPrior(0.0, 1.0).lower(seen).round(3).tolist()

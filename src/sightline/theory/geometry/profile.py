@@ -35,8 +35,8 @@ from sightline.numerics.rank import (
 from sightline.theory.geometry.frame import Frame, WhitenedRows, dense
 from sightline.theory.geometry.projection import Projection, project
 
+# Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded.
 Combination = tuple[Fraction | float, ...]
-"""Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded."""
 
 # The most entries of the rational matrix that gives exact coefficients.
 _MOST_EXACT = 10_000
