@@ -44,11 +44,12 @@ fuzz: $(VENV)/.dev ## Hunt for failures with random seeds, for FUZZ_SECONDS (600
 rooms: ## Print how large the house is, which rooms and modules import which, and the cycles
 	@$(PYTHON) tools/rooms.py
 
-check: ## Everything that must hold before a change lands: lint, types, all tests with more examples, docs
-	$(MAKE) --no-print-directory lint thorough docs
+check: export SIGHTLINE_EXAMPLES = check
+check: lint docs ## What must hold before a change lands: lint, types, docs, tests, also with Spark, Postgres, a browser: under 25 minutes
+	$(BIN)/pytest $(PARALLEL)
 
-thorough: export SIGHTLINE_EXAMPLES = check
-thorough: $(VENV)/.dev ## Run all tests: also with Spark, Postgres, browsers, planted faults, the paper, more examples
+thorough: export SIGHTLINE_EXAMPLES = thorough
+thorough: $(VENV)/.dev ## The tests of make check with all examples and all drawn cases: every night
 	$(BIN)/pytest $(PARALLEL)
 
 lint: $(VENV)/.dev ## Check the format, the linter's rules and the types
@@ -57,7 +58,7 @@ lint: $(VENV)/.dev ## Check the format, the linter's rules and the types
 	$(BIN)/mypy
 
 coverage: export SIGHTLINE_EXAMPLES = check
-coverage: $(VENV)/.dev ## Run all tests and print the branch coverage of src; slower than make thorough
+coverage: $(VENV)/.dev ## Run all tests and print the branch coverage of src; slower than make check
 	$(BIN)/pytest $(PARALLEL) --cov --cov-report=
 	@echo "Branch coverage of src: $$($(BIN)/coverage report --format=total)%"
 

@@ -16,14 +16,14 @@ from hypothesis.internal.conjecture import providers
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser
 
-# `make check` draws the same examples on every machine and day, `make test` and `make quick` fewer of them.
-# `make fuzz` draws new ones, from a seed that it prints.
-settings.register_profile("check", derandomize=True, deadline=None, database=None)
+# `make thorough` draws the same examples on every machine and day; `make check`, `make test` and `make quick`
+# the first of them. `make fuzz` draws new ones, from a seed that it prints.
+settings.register_profile("thorough", derandomize=True, deadline=None, database=None)
 settings.register_profile("fuzz", max_examples=500, deadline=None, database=None, print_blob=True)
-settings.register_profile("test", parent=settings.get_profile("check"))
-settings.register_profile("quick", parent=settings.get_profile("check"))
+MOST_EXAMPLES = {"quick": 5, "test": 15, "check": 40}
+for fewer in MOST_EXAMPLES:
+    settings.register_profile(fewer, parent=settings.get_profile("thorough"))
 EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "test")
-MOST_EXAMPLES = {"quick": 5, "test": 15}
 settings.load_profile(EXAMPLES)
 
 # Hypothesis also draws constants that it reads in the modules imported so far, so the examples of a property
@@ -68,7 +68,7 @@ LONGEST = {
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever starts a server or a browser is for `make check`; property tests draw as many as asked for."""
+    """What starts a server or a browser is not for `make test`; property tests draw as many as asked for."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
         if SERVERS & {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}:
