@@ -99,6 +99,18 @@ def test_equal_weights_of_every_number_are_taken_out() -> None:
     assert with_plain_weights(others)[0] is others
 
 
+def test_weights_of_strangers_do_not_matter_for_what_is_taken_out() -> None:
+    """Seed 301, case 2420 of the laws: strangers with uneven weights changed a drawn end by 2 %."""
+    table = np.zeros((3, 4))
+    table[:2, :2], table[2, 2:] = [[3.0, 3.0], [2.0, 0.0]], [1.0, 2.0]
+    units = _design(table, np.ones(3), np.arange(4)).units
+    assert isinstance(units, Units)
+    found, common = with_plain_weights(units)
+    assert common.tolist() == [3.0, 2.0, 1.0]
+    assert found.table().T.toarray().tolist() == [[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 2]]
+    assert np.array_equal(found.table().T.toarray() * common[:, None], table)
+
+
 def test_columns_that_are_alike_once_a_number_is_gone_look_alike() -> None:
     """Weights of a number that is gone, and its place, do not tell columns apart."""
     table = np.array([[2.0, 5.0], [1.0, 1.0], [0.0, 1.0]])

@@ -247,15 +247,22 @@ def with_plain_weights(units: Units) -> tuple[Units, FloatArray]:
 
     Of three rows each that share a level, three times the level is published: weights of 1 and a third of the
     noise say the same, and bounds for rows that are alike then see that they are. Where some weights of a
-    number differ, all stay as they are: numbers in different units would only cost digits.
+    number differ, those of all numbers that persons connect it with stay as they are: numbers in different
+    units would only cost digits.
     """
-    inside, none = units.rows < units.numbers, np.ones(units.numbers)
+    inside, common = units.rows < units.numbers, np.ones(units.numbers)
     number, weight = units.rows[inside], np.asarray(units.weights, dtype=np.float64)[inside]
-    common = none.copy()
     common[number] = weight
-    if np.any(weight <= 0) or np.any(common[number] != weight) or np.all(common == 1):
-        return units, none
-    return replace(units, weights=np.broadcast_to(ONE, units.rows.shape)), common
+    uneven = np.zeros(units.numbers, dtype=np.bool_)
+    uneven[units.part_of_number[number[(weight <= 0) | (common[number] != weight)]]] = True
+    common[uneven[units.part_of_number]] = 1.0
+    if np.all(common == 1):
+        return units, common
+    if not uneven.any():
+        return replace(units, weights=np.broadcast_to(ONE, units.rows.shape)), common
+    weights = np.array(units.weights, dtype=np.float64)
+    weights[inside] /= common[number]
+    return replace(units, weights=weights), common
 
 
 def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:

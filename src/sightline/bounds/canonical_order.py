@@ -67,7 +67,7 @@ def _order(design: Design, units: Units) -> IndexArray:
         + (np.arange(len(units.rows)) % each).astype(np.uint64)
     )
     of_person = _mixed(units.people.astype(np.uint64))
-    component = _components(number, person[line], units.numbers, len(units))
+    component = units.part_of_number
     marks = np.zeros(units.numbers, dtype=np.uint64)
     # By how many levels are below, so that other units of the secret, and more noise on all numbers, change
     # nothing. What stands in for no noise depends on everybody's: it is no mark.
@@ -125,16 +125,6 @@ def _first_alike(marks: Marks, component: IndexArray, used: NDArray[np.bool_]) -
     same = (marks[order[1:]] == marks[order[:-1]]) & (component[order[1:]] == component[order[:-1]])
     alike = order[:-1][same]
     return np.asarray(alike[np.unique(component[alike], return_index=True)[1]])
-
-
-def _components(number: IndexArray, person: IndexArray, numbers: int, persons: int) -> IndexArray:
-    """Of every number the least one that a chain of persons connects it to."""
-    label, before, of_person = np.arange(numbers), np.full(numbers, -1), np.full(persons, numbers)
-    while not np.array_equal(label, before):
-        before = label.copy()
-        np.minimum.at(of_person, person, label[number])
-        np.minimum.at(label, number, of_person[person])
-    return label
 
 
 def _summed(values: Marks, place: IndexArray, size: int) -> Marks:

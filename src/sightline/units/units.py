@@ -113,6 +113,20 @@ class Units:
         return not all_one(self.weights)
 
     @cached_property
+    def part_of_number(self) -> IndexArray:
+        """Of every number the least one that a chain of persons connects it to."""
+        inside = (self.rows < self.numbers) & (np.asarray(self.weights) != 0)
+        number = np.asarray(self.rows[inside], dtype=np.intp)
+        kind = np.repeat(np.repeat(np.arange(len(self)), np.diff(self.starts)), inside.sum(axis=1))
+        label, before = np.arange(self.numbers), np.full(self.numbers, -1)
+        of_kind = np.full(len(self), self.numbers)
+        while not np.array_equal(label, before):
+            before = label.copy()
+            np.minimum.at(of_kind, kind, label[number])
+            np.minimum.at(label, number, of_kind[kind])
+        return label
+
+    @cached_property
     def alike(self) -> FloatArray:
         """Of every kind, the rows of all persons that nothing published tells from its first one."""
         if self.distinct or not len(self):
