@@ -42,7 +42,7 @@ _TOLD_LAST = 0.1  # most of what is given away by telling some rows last: a tent
 
 
 def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
-    """The rows and the kinds of every connected part; none if the design is one part, or is large."""
+    """The rows and the kinds of every connected part; none if that is all of the design, or it is large."""
     units = _in_memory(design)
     if units is None:
         return
@@ -59,8 +59,10 @@ def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
         np.minimum.at(of_kind, kind, label[row])
         np.minimum.at(label, row, of_kind[kind])
         np.minimum.at(label, one, label[other])
-    names = np.intersect1d(label, of_kind)  # there may be kinds in no row, and rows of nobody
-    if 1 < names.size <= _MOST_PARTS:
+    names = np.intersect1d(label, of_kind)
+    # Kinds in no row, and rows of nobody, are strangers, too: searches that list kinds go another way with them.
+    one_part = names.size == 1 and bool(np.all(label == names) and np.all(of_kind == names))
+    if not one_part and names.size <= _MOST_PARTS:
         for name in names.tolist():
             yield label == name, of_kind == name
 

@@ -52,6 +52,9 @@ MOST_KINDS = 2_000  # of which columns are fetched
 WIDE = 1.001
 MOST_ENTRIES = 1_000_000  # rows × columns of designs in which every two columns are compared: 0.1 s
 _MOST_CHOICES = 8  # sets K that are tried for a column
+_FIRST = (
+    16  # of a set, where columns at one distance are ordered: in a larger one each changes the mean little
+)
 FEW_ROWS = 8  # of a person: of more, bounds and attacks row by row say little
 
 
@@ -142,11 +145,31 @@ def _swap_sets(numbers: FloatArray, seen: FloatArray, group: IndexArray, target:
     order = order[counts[order] > 0]
     if not order.size:
         return
+    order = _ties_by_mean(order, counts, seen[:, others] - seen[:, [target]], apart)
     for last in np.unique(np.geomspace(1, order.size, _MOST_CHOICES).astype(np.intp)):
         chosen = order[:last]
         number = counts[chosen]
         moved = seen[:, others[chosen]] @ (number / number.sum()) - seen[:, target]
         yield _SwapSet(target=target, number=float(number.sum()), together=float(moved @ moved))
+
+
+def _ties_by_mean(order: IndexArray, counts: FloatArray, moved: FloatArray, apart: FloatArray) -> IndexArray:
+    """Of columns that are equally far apart, up to rounding, first the one that leaves the mean nearest.
+
+    Else rounding would say which, and sets would change with constants in weights beside exact sums.
+    """
+    order, rising = order.copy(), apart[order]
+    ends = np.flatnonzero(np.append(np.diff(rising) > ROUNDING * rising[1:], True)) + 1
+    sizes = np.diff(ends, prepend=0)
+    several = (sizes > 1) & (ends <= _FIRST)
+    for end, size in zip(ends[several].tolist(), sizes[several].tolist(), strict=True):
+        for place in range(end - size, end - 1):
+            before, left = order[:place], order[place:end]
+            sums = (moved[:, before] @ counts[before])[:, None] + moved[:, left] * counts[left]
+            lengths = np.sum(sums**2, axis=0) / (counts[before].sum() + counts[left]) ** 2
+            nearest = int(np.argmax(lengths <= lengths.min() * (1 + ROUNDING)))
+            order[place:end] = [left[nearest], *np.delete(left, nearest)]
+    return order
 
 
 def _uniform_bounds(numbers: FloatArray, information: FloatArray, *, gaussian: bool) -> FloatArray:
