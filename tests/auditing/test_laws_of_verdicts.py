@@ -195,7 +195,8 @@ FOUND = {
     "lines were searched in an order that more noise changed": [(301, 713), (301, 843)],
     "rectangles beside exact numbers were cut off": [(301, 989), (301, 1737)],
     "weights of strangers kept those of others from being made plain": [(301, 2420)],
-    "people in no number were listed with the others": [(301, 1922)],
+    "people in no number were listed with the others": [(301, 1922), (302, 3752)],
+    "of slow searches for lines the least penalty ended too early": [(302, 3187)],
     "of rows that give away equally much one was told last": [(201, 3655), (201, 3711)],
     "rounding said which of two rows at one distance comes first": [(302, 737)],
 }

@@ -185,7 +185,7 @@ def _uniform_bounds(numbers: FloatArray, information: FloatArray, *, gaussian: b
 # Tuned so that an audit of 18 records spends less than a quarter of its time here.
 _MOST_SEARCHED, _MOST_SEARCHED_ENTRIES = 40, 20_000
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
-_PENALTIES = np.array([0.1, 1.0, 5.0])
+_PENALTIES = np.array([0.03, 1.0, 5.0])
 _STEPS, _NOTHING = 12, 0.02
 _ROUNDS = 90  # of the game
 
@@ -334,10 +334,11 @@ class _Search:
         own = own / np.abs(own).max(axis=1, keepdims=True)
         moved = _Lines(columns=columns, own=own, others=others, moves=np.zeros(others.shape)).sums()
         # Columns without others, and those that move as far as they may, are held by a weight that is larger
-        # than all information. Where those would rather move less they are let go.
+        # than all information. Where those would rather move less they are let go. Every column has some
+        # weight, beside which little noise does not make squares singular.
         alone = others == 0
         counts = np.where(alone, 1.0, others)[:, None, :]
-        heavy = 1e12 * float(np.trace(self.gram))
+        heavy, least_weight = np.array([1e12, 1e-15]) * float(np.trace(self.gram))
         tried = np.broadcast_to(penalties, (len(own), penalties.shape[-1]))[..., None]
         pull = np.repeat(-(moved @ self.gram)[:, None, :], tried.shape[1], axis=1)
         d = np.ones((*tried.shape[:2], size))
@@ -345,7 +346,7 @@ class _Search:
         # Columns that are held and let go in turn make steps that go up again: the best one counts.
         least, best = np.full(d.shape[:2], np.inf), d
         for _ in range(_STEPS):
-            weights = tried / (np.abs(d) + _NOTHING)
+            weights = tried / (np.abs(d) + _NOTHING) + least_weight
             fixed = np.where(alone[:, None, :] | (held != 0), heavy, 0.0)
             matrix = np.tile(self.gram, (*tried.shape[:2], 1, 1))
             matrix[..., np.arange(size), np.arange(size)] += (weights + fixed) / counts
