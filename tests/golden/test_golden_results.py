@@ -6,6 +6,7 @@ import pytest
 
 from tests.golden.comparison import Differences, audits, lines
 from tests.golden.stored import compared, stored
+from tests.numbered_cases import trials
 
 FEW_PLANS, FEW_NOISE_DESIGNS = 30, 4
 # Of these few plans the six whose audit takes more than a second: `make check` compares them.
@@ -66,7 +67,7 @@ def test_some_random_designs_of_noise() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("part", "most"), [("plans", 40), ("designs", 250), ("noise designs", 20)])
 def test_more_random_plans_and_designs(part: str, most: int) -> None:
-    require_none_wrong(compared(part, every(part, most, first=1)))
+    require_none_wrong(compared(part, every(part, len(trials(most)), first=1)))
 
 
 def test_a_weaker_bound_or_another_decision_is_wrong_and_a_sharper_bound_is_listed() -> None:

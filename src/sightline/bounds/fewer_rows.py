@@ -60,7 +60,7 @@ def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
         np.minimum.at(label, row, of_kind[kind])
         np.minimum.at(label, one, label[other])
     names = np.intersect1d(label, of_kind)
-    # Kinds in no row, and rows of nobody, are strangers, too: searches that list kinds go elsewhere with them.
+    # Kinds in no row, and rows of nobody, are strangers, too: searches that list them go elsewhere.
     one_part = names.size == 1 and bool(np.all(label == names) and np.all(of_kind == names))
     if not one_part and names.size <= _MOST_PARTS:
         for name in names.tolist():
