@@ -152,26 +152,25 @@ class UnitBrackets:
         """Persons with many rows of a category: the same, of every category by itself."""
         prior, noise, solver = self.solver.prior, self.solver.noise, self.solver
         k, K, one = prior.categories, prior.kernel, np.eye(prior.categories)
-        each = [block.mixed(one[[c]]) for c in range(k)]
-        information = np.stack([own.at_most(noise.form) for own in each], axis=1)
+        information = block.of_categories(noise.form, k, own=1.0, every=0.0)[1]
         upper, error = np.ones((2, len(block), k))
-        for c in range(k) if self.upper else ():
-            least, most = block.mixed(K[[c]]).ranges(solver.linear)
-            upper[:, c] = np.clip(1 - prior.scale / K[c, c] * least * (1 - gamma(8)), TINY, 1.0)
-            left = 1 - prior.scale / K[c, c] * most * (1 + gamma(8))
-            room = left > 1e-3 * upper[:, c]
-            error[:, c] = np.where(room, (upper[:, c] - left) / np.where(left > 0, left, 1.0), np.inf)
+        if self.upper:  # K = k I − 11ᵀ
+            least, most = block.of_categories(solver.linear, k, own=float(k), every=-1.0)
+            scale = prior.scale / np.diagonal(K)
+            upper = np.clip(1 - scale * least * (1 - gamma(8)), TINY, 1.0)
+            left = 1 - scale * most * (1 + gamma(8))
+            room = left > 1e-3 * upper
+            error = np.where(room, (upper - left) / np.where(left > 0, left, 1.0), np.inf)
         coin = CoinPrior(share=1 / k)
         if noise.laplace.any():  # of every row the two categories that lose most
-            there = block.times > 0
-            times = np.maximum(block.times, 1)
-            loss = [np.where(there, times * own.sums(noise.loss, 1), 0.0) for own in each]
-            bound = np.exp(-np.sort(loss, axis=0)[-2:].sum(axis=(0, 2)))
+            # The loss of Gaussian noise is infinite, also where a person has no row.
+            there, lost = block.times[:, :, None], block.columns.sums(noise.loss, 1)
+            loss = np.where(there > 0, np.maximum(there, 1) * lost, 0.0)
+            bound = np.exp(-np.sort(loss, axis=2)[:, :, -2:].sum(axis=(1, 2)))
         else:
             # Two categories of each row: their difference has the length √2. Numbers of one category each
             # tell no more than the two that are seen best.
-            tables = [own.table != 0 for own in each]
-            apart = not noise.shared and sum(one.astype(np.intp) for one in tables).max() <= 1
+            apart = not noise.shared and not block.in_common(k)
             most = np.sort(information, axis=1)[:, -2:].sum(axis=1)
             most = most if apart else 2 * block.mixed(one).at_most(noise.form)
             bound = coin.lower(Seen(information=most, linear_information=np.zeros_like(most)))

@@ -34,7 +34,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from sightline.arrays import AT_A_TIME, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, FloatArray, IndexArray, parts
 from sightline.numerics.positive_inverse import PANEL
 from sightline.numerics.residuals import UNIT, eigenvalues_at_most, gamma
 from sightline.values import frozen
@@ -219,6 +219,45 @@ class PanelBlock:
         low = (low - 2 * rounding) / (1 + form.error)
         return np.maximum(low, 0.0), (high + rounding) / (1 - form.error)
 
+    def of_categories(
+        self, form: Any, categories: int, *, own: float, every: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same of ``own`` times a category's columns and ``every`` times the sum of all of them: kinds
+        × categories.
+
+        What all categories have in common is made once, and their matrices are decomposed side by side.
+        """
+        k, rows, kinds = categories, self.times.shape[1], len(self)
+        if not form.error < 1:
+            return np.zeros((kinds, k)), np.full((kinds, k), np.inf)
+        Y = form.among(self.touched)
+        if np.isnan(Y).any() or rows > min(PANEL, self.touched.size):
+            each = [self.mixed(own * one + every).ranges(form) for one in np.eye(k)[:, None]]
+            low, high = (np.stack(part, axis=1) for part in zip(*each, strict=True))
+            return low, high
+        table = self.table[:, self.touched]
+        total = sparse.kron(sparse.eye_array(rows), np.ones((1, k)), format="csr") @ table
+        seen_by_all = every * np.asarray(total @ Y)
+        matrices = np.zeros((k, rows, rows))
+        for c in range(k):
+            columns = table[c::k]
+            products = own * np.asarray(columns @ Y) + seen_by_all
+            matrices[c] = (own * columns + every * total) @ products.T
+        root = np.append(np.zeros(self.numbers), 0.0)
+        root[self.touched] = np.sqrt(np.maximum(np.diagonal(Y), 0.0))
+        lengths = np.sqrt(self.columns.rows_apart(1).sizes(root)).reshape(rows, k)
+        lengths = abs(own) * lengths + abs(every) * lengths.sum(axis=1, keepdims=True)
+        roundings = getattr(form, "roundings", 0) + 4 * (self.touched.size + rows + k) + 64
+        rounding = gamma(roundings) * (self.times @ lengths**2)
+        low, high = _side_by_side((matrices + matrices.transpose(0, 2, 1)) / 2, self.times)
+        low, high = (low.T - 2 * rounding) / (1 + form.error), (high.T + rounding) / (1 - form.error)
+        return np.maximum(low, 0.0), high
+
+    def in_common(self, categories: int) -> bool:
+        """Whether a number counts several categories of one row."""
+        every = sparse.kron(sparse.eye_array(self.times.shape[1]), np.ones((1, categories)), format="csr")
+        return bool((every @ (self.table != 0).astype(np.intp)).max() > 1)
+
     def _one_by_one(self, form: Any, scales: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         if len(self) == 1 and (self.times > 0).all():  # nobody is in these numbers together
             return np.zeros(1), np.full(1, np.inf)
@@ -304,22 +343,40 @@ class _Cores:
         return low, high
 
     def _each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of small matrices, or of one: decompositions side by side."""
+        """Of small matrices, or of one."""
         step = max(1, AT_A_TIME // len(self) ** 2) if len(self) <= PANEL else 1
         low, high = np.zeros((2, len(weights)))
         for first in range(0, len(weights), step):
             own = slice(first, first + step)
             cores = np.stack([self.one(line) for line in weights[own].astype(np.float64)])
             if len(self) <= PANEL:
-                vectors = np.linalg.eigh(cores)[1][:, :, -1]
-                low[own] = np.einsum("ni,nij,nj->n", vectors, cores, vectors) / np.sum(vectors**2, axis=1)
-                high[own] = eigenvalues_at_most(cores)
+                low[own], high[own] = _decomposed(cores)
                 continue
             start = np.random.default_rng(0).standard_normal((len(self), 1))
             vectors = krylov_vectors(cores[0].__matmul__, start, _MORE_STEPS)
             low[own], off = quotients(cores[0].__matmul__, vectors)
             high[own] = at_most(cores[0], float(low[first]), float(off[0]))
         return low, high
+
+
+def _decomposed(cores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Largest eigenvalues of a stack of small matrices: at least, and at most."""
+    vectors = np.linalg.eigh(cores)[1][:, :, -1]
+    least = np.einsum("ni,nij,nj->n", vectors, cores, vectors, optimize=True) / np.sum(vectors**2, axis=1)
+    return np.asarray(least), eigenvalues_at_most(cores)
+
+
+def _side_by_side(matrices: FloatArray, times: IndexArray) -> tuple[FloatArray, FloatArray]:
+    """The same of every matrix with the rows of every person: matrices × persons."""
+    low, high = np.zeros((2, len(matrices), len(times)))
+    size = matrices.shape[1]
+    for place, line in enumerate(times.tolist()):
+        there = np.flatnonzero(line)
+        root = np.sqrt(times[place, there])
+        for own in parts(len(matrices), each=size**2):
+            cores = matrices[own][:, there[:, None], there] * (root[:, None] * root)
+            low[own, place], high[own, place] = _decomposed(cores)
+    return low, high
 
 
 @frozen(slots=False)
