@@ -78,6 +78,21 @@ def test_the_steps_carry_what_they_are_said_to_carry() -> None:
         assert attack.numbers == len(names)
 
 
+def test_the_few_carry_nine_tenths() -> None:
+    _, _, names = naive()
+    for one in entries(examined()):
+        attack = one.attack
+        assert attack is not None
+        few = [names.index((step.release, step.cell)) for step in attack.few]
+        target = np.eye(6)[_row_of(one)]
+        every = 1 / risk(target, list(range(len(names)))) - 1
+        assert attack.few_share >= 0.9
+        assert len(few) == min(attack.few_numbers, 4)
+        if len(few) == attack.few_numbers:
+            assert attack.few_share == pytest.approx((1 / risk(target, few) - 1) / every, rel=1e-6)
+        assert attack.few_numbers <= len(attack.steps)
+
+
 def _row_of(one: Exposed) -> int:
     """The row with an entry's signature: signatures are sorted, and each has one row."""
     numbers = [
@@ -150,7 +165,9 @@ def test_a_design_with_many_numbers_uses_those_that_hold_somebody(monkeypatch: p
     assert one.attack.numbers == sum(group is not None for group in [line[_row_of(one)] for line in GROUPS])
     monkeypatch.setattr(recipes, "MOST_FACTORISED", 1)
     (one,) = about_signatures(findings, [0])
-    assert one.attack is None
+    assert one.attack is not None
+    assert one.attack.numbers == 1  # the one that tells most by itself
+    assert one.attack.share < 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from sightline.arrays import NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import NO_KEYS, Findings, Keys, LinearFindings
+from sightline.auditing.left_by_sums import SumsOfNumbers
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.recipes import Folded, LinearAttacks, RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
@@ -132,21 +133,35 @@ def describe(
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
     named = keys_of(found, every, keys)
     labels = signature_names(findings, found.linear.first_signatures(columns))
-    return tuple(
-        _entry(findings, found, column, writer, named, folded.get(column, ())).model_copy(
-            update={
-                "label": label if alone and found.scale_of_total(column) == 1 else "",
-                "total": found.total(column),
-                "named": named_features(findings, found, column) if not alone and place < FIRST else (),
-            }
+    entries = []
+    sums: SumsOfNumbers | None = None
+    for place, (column, label, alone) in enumerate(
+        reported(
+            list(zip(columns.tolist(), labels, single.tolist(), strict=True)),
+            "describing what is exposed",
         )
-        for place, (column, label, alone) in enumerate(
-            reported(
-                list(zip(columns.tolist(), labels, single.tolist(), strict=True)),
-                "describing what is exposed",
-            )
-        )
-    )
+    ):
+        entry = _entry(findings, found, column, writer, named, folded.get(column, ()))
+        update: dict[str, Any] = {
+            "label": label if alone and found.scale_of_total(column) == 1 else "",
+            "total": found.total(column),
+        }
+        if place < FIRST:
+            if not alone:
+                update["named"] = named_features(findings, found, column)
+            if _has_many_steps(entry):
+                sums = sums or SumsOfNumbers.of(findings, found)
+                update["left_by_sums"] = sums.about(column)
+        entries.append(entry.model_copy(update=update))
+    return tuple(entries)
+
+
+def _has_many_steps(entry: Exposed) -> bool:
+    """Whether nothing that a line can name carries nearly all of the attack."""
+    recipe = entry.shortest or entry.recipe
+    if recipe is not None and len(recipe.steps) <= NAMED:
+        return False
+    return entry.attack is None or not 0 < entry.attack.few_numbers <= FEW
 
 
 def _entry(

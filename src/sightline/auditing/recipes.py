@@ -10,7 +10,7 @@ rows. With the rows A of the design and noise :math:`\Sigma`, the best linear at
 
 as a share of the prior variance (theory page on attacks). Its information is :math:`1/\rho_S - 1`. The
 numbers that are shown are chosen forwards, then backwards: each time the one whose loss costs least is left
-out, for as long as the rest carries 99 % of the information of all.
+out, for as long as the rest carries 99 % of the information of all. The few of a first screen carry 90 %.
 
 The records that a target is seen with are those that the attack's guess contains with a large weight: the sum
 of their values and the target's is known more sharply than one of them.
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -227,6 +228,7 @@ class RecipeWriter:
 
 
 _ATTACK_CARRIED = 0.99  # of the information, that the shown numbers carry
+_FEW_CARRY = 0.9  # of it, that the few carry which a line of the first screen names
 _MOST_ATTACK_STEPS = 6  # that are shown, even if they carry less
 _MOST_TOGETHER = 12  # records that are looked at together
 _HEAVY = 0.5  # of the target's own weight in a guess: others with less are not seen with it
@@ -248,6 +250,13 @@ class Folded:
         return self.attack.model_copy(update={"together": together.model_copy(update={"records": records})})
 
 
+class _Carrying(NamedTuple):
+    """Some of the numbers that an attack may use, by their places, and their gain."""
+
+    rows: IndexArray = np.zeros(0, dtype=np.intp)
+    gain: float = 0.0
+
+
 @frozen(slots=False)
 class LinearAttacks:
     """The products of some published numbers, for attacks on what is asked of some units."""
@@ -258,16 +267,20 @@ class LinearAttacks:
 
     @classmethod
     def of(cls, findings: Findings, found: LinearFindings, columns: IndexArray) -> LinearAttacks:
-        """For targets among some columns; on no numbers if these are in too many.
+        """For targets among some columns.
 
-        Of a design with many numbers only those that hold one of the columns are used.
+        Of a design with many numbers only those are used that hold one of the columns, and of too many those
+        that tell most of one by themselves.
         """
         linear, variances = found.linear, found.linear.design.noise.variance
         rows = np.arange(linear.row_count)
         if rows.size > MOST_FACTORISED:
-            rows = np.flatnonzero(sum(np.abs(linear.image(column)) for column in columns.tolist()))
-        rows = rows[np.isfinite(variances[rows])]
-        return cls(findings=findings, found=found, rows=rows if rows.size <= MOST_FACTORISED else rows[:0])
+            held = np.max([linear.image(column) ** 2 for column in columns.tolist()], axis=0)
+            spread = linear.design.prior.scale * np.asarray(found.exposure.products.matrix.diagonal())
+            told = held / np.where(variances + spread > 0, variances + spread, 1.0)
+            most = np.argsort(-told, kind="stable")[:MOST_FACTORISED]
+            rows = np.sort(most[told[most] > 0])
+        return cls(findings=findings, found=found, rows=rows[np.isfinite(variances[rows])])
 
     @cached_property
     def _covariance(self) -> FloatArray:
@@ -304,7 +317,10 @@ class LinearAttacks:
         gain = self._scale * float(reach @ weights) / length
         if not 0 < gain < 1 or (rows == 1 and self._digits_lost(column, 1 - gain)):
             return ()
-        chosen, part_gain = self._chosen(reach / np.sqrt(length / self._scale), gain)
+        if rows == 1 and self.rows.size < linear.row_count:  # others carry some of it, too
+            gain = max(gain, 1 - min(1.0, float(self.found.exposure.upper_by_attack[0].ravel()[column])))
+        scaled = reach / np.sqrt(length / self._scale)
+        (chosen, part_gain), few = self._chosen(scaled, gain)
         if not part_gain < 1:  # a number without noise carries everything
             return ()
         share = (part_gain / (1 - part_gain)) / (gain / (1 - gain))
@@ -332,6 +348,9 @@ class LinearAttacks:
         attack = LinearAttack(
             steps=steps,
             share=min(share, 1.0),
+            few=self._few_steps(few, scaled, writer),
+            few_numbers=few.rows.size,
+            few_share=min(few.gain / (1 - few.gain) / (gain / (1 - gain)), 1.0),
             numbers=int(self.rows.size),
             target="value" if rows == 1 else "total",
             together=together,
@@ -356,22 +375,45 @@ class LinearAttacks:
         scale, inverse = self._solver
         return np.asarray(scale * (inverse @ (scale * reach)))
 
-    def _chosen(self, reach: FloatArray, total: float) -> tuple[IndexArray, float]:
-        """The numbers that carry the attack, and their gain: 1 − ρ, of the ``total`` of all numbers."""
-        C = self._covariance
-        enough = _ATTACK_CARRIED * total / (1 - total)
+    def _chosen(self, reach: FloatArray, total: float) -> tuple[_Carrying, _Carrying]:
+        """The numbers that are shown, and the fewest that carry 90 %: none where numbers share noise.
+
+        ``total`` is the gain of all numbers, 1 − ρ. Each time the number that carries least is left out.
+        """
+        C, whole = self._covariance, total / (1 - total)
         chosen = _forwards(C, reach, total)
         gain = float(reach[chosen] @ np.linalg.solve(C[np.ix_(chosen, chosen)], reach[chosen]))
-        while chosen.size > 1:
-            inverse = np.linalg.inv(C[np.ix_(chosen, chosen)])
-            weights = inverse @ reach[chosen]
-            losses = weights**2 / np.diagonal(inverse)
-            least = int(np.argmin(losses))
-            after = gain - float(losses[least])
-            if chosen.size <= _MOST_ATTACK_STEPS and after < enough * (1 - after):
-                break
-            chosen, gain = np.delete(chosen, least), after
-        return chosen, gain
+        shown: _Carrying | None = None
+        few = _Carrying()
+        while True:
+            if gain < 1 and gain >= _FEW_CARRY * whole * (1 - gain):
+                few = _Carrying(chosen, gain)
+            after, rest = gain, chosen[:0]
+            if chosen.size > 1:
+                inverse = np.linalg.inv(C[np.ix_(chosen, chosen)])
+                losses = (inverse @ reach[chosen]) ** 2 / np.diagonal(inverse)
+                least = int(np.argmin(losses))
+                after, rest = gain - float(losses[least]), np.delete(chosen, least)
+            loses = chosen.size <= _MOST_ATTACK_STEPS and after < _ATTACK_CARRIED * whole * (1 - after)
+            if shown is None and (loses or not rest.size):
+                shown = _Carrying(chosen, gain)
+            if shown is not None and (after < _FEW_CARRY * whole * (1 - after) or not rest.size):
+                shared = bool(self.findings.pricing.strategies)  # steps of running sums are not the numbers
+                return shown, _Carrying() if shared else few
+            chosen, gain = rest, after
+
+    def _few_steps(self, few: _Carrying, reach: FloatArray, writer: RecipeWriter) -> tuple[Step, ...]:
+        """The heaviest of the few numbers; a line names so many."""
+        if not few.rows.size:
+            return ()
+        C, linear = self._covariance[np.ix_(few.rows, few.rows)], self.found.linear
+        weights = np.linalg.solve(C, reach[few.rows])
+        heavy = np.lexsort((few.rows, -np.abs(weights) * np.sqrt(np.diagonal(C))))[:NAMED]
+        lines = self.rows[few.rows[heavy]]
+        published = weights[heavy] * linear.factors[lines]
+        return tuple(
+            writer.step(int(line), float(weight)) for line, weight in zip(lines, published, strict=True)
+        )
 
     def _together(
         self, column: int, rows: int, weights: FloatArray, risk: float

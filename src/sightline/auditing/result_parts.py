@@ -175,11 +175,25 @@ class LinearAttack(ResultPart):
 
     steps: Annotated[tuple[Step, ...], Many]  # the heaviest first
     share: float
+    few: Annotated[tuple[Step, ...], Many] = ()  # the heaviest of the fewest numbers that carry 90 %
+    few_numbers: int = 0  # how many these are; not known if they are more than a hundred, or share noise
+    few_share: float = 0.0  # and what they carry
     numbers: int  # published numbers that the attack may use
     target: Literal["value", "total"] = "value"  # the total of a record's several rows
     together: SeenTogether | None
     text: str
     publishable_text: str | None = None  # without the keys of persons, where that differs
+
+
+class LeftBySums(ResultPart):
+    """All numbers of a release, or of a group, less all of another: so few people add to the difference."""
+
+    added: str  # a release, or one of its groups: never one that a key names
+    subtracted: str = ""  # nothing, if one sum says it
+    numbers: Annotated[tuple[int, int], Many]  # that they are made of
+    means: bool = False  # whether some of these are means: each times the size of its group
+    people: int  # who add to it, all of them as much
+    stddev: float  # of the noise: their sum is known to so much
 
 
 class TotalView(ResultPart):
@@ -225,6 +239,7 @@ class Exposed(ResultPart):
     recipe: Recipe | None = None  # of the best unbiased attack
     shortest: Recipe | None = None  # a difference of two numbers that does it, if there is one
     attack: LinearAttack | None = None  # the best linear attack, folded; none where it was not looked for
+    left_by_sums: LeftBySums | None = None  # of who has no short recipe: the difference of two sums behind it
     feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
     rows: int = 1  # of one such record
     about: str | None = None  # the yes-or-no question that it is about; none: the secret

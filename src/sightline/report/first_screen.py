@@ -19,9 +19,11 @@ from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack
 from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup, LikelyGroup
 from sightline.format import count, number, number_at_most, parameter, percent
 from sightline.report.wording import (
+    NO_RECIPE,
     Span,
     before_after,
     belief_line,
+    few_numbers,
     known_to,
     limit_line,
     one_line,
@@ -34,6 +36,7 @@ from sightline.report.wording import (
     short,
     short_recipes,
     status_word,
+    sums_behind,
     unbroken,
     view_line,
     who,
@@ -134,7 +137,10 @@ def _printed(shown: FirstList, width: int) -> list[Text]:
     texts: list[str] = []
     for place, line in enumerate(shown.lines, start=1):
         text = f"{place}. {line}" if shown.ordered else line
-        texts += [_cut(text, width - 3)] if shown.table else _fitted(text, width)
+        if shown.cells and place == 1 and len(text) > max(width, _WIDTH) - 3:  # the first is told in full
+            texts += _fitted(text, width)[:2]
+        else:
+            texts += [_cut(text, width - 3)] if shown.table else _fitted(text, width)
     return [Text(), Text(shown.title, style="bold"), *(Text(f"  {text}") for text in texts)]
 
 
@@ -298,7 +304,10 @@ def exposed_cells(result: AuditResult, longest: int = _LONGEST_NAME) -> list[tup
         first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
     shown = list(first.values())[:FIRST]
     names = [_short_name(place, one, longest) for place, one in enumerate(shown, start=1)]
-    return [(name, known_to(one, result), combination(one)) for name, one in zip(names, shown, strict=True)]
+    return [
+        (name, known_to(one, result), combination(one, result))
+        for name, one in zip(names, shown, strict=True)
+    ]
 
 
 def _short_name(place: int, exposed: Exposed, longest: int) -> str:
@@ -310,18 +319,22 @@ def _short_name(place: int, exposed: Exposed, longest: int) -> str:
     return short(name, longest)
 
 
-def combination(exposed: Exposed) -> str:
+def combination(exposed: Exposed, result: AuditResult) -> str:
     """By which numbers somebody is seen, in one line: the recipe, or the heaviest of many numbers."""
     if exposed.local:
         return "through moments and thresholds, near the true value"
     if period := period_alone(exposed):
         return one_line(period)
+    if (sums := exposed.left_by_sums) is not None:
+        several = exposed.rows > 1 or result.unit == "record"
+        people = records(sums.people, result) if several else count(sums.people, "row")
+        return one_line(sums_behind(sums, people))
     for recipe in short_recipes(exposed):
         changed = "if it is known how the others changed: " if exposed.knows_changes else ""
         return one_line(f"{changed}{without_ones(recipe.text)}")
     if exposed.attack is None:
-        return "by all numbers together"
-    return f"{_beside(exposed.attack)}{_heaviest(exposed.attack)}"
+        return NO_RECIPE
+    return one_line(f"{_beside(exposed.attack)}{few_numbers(exposed.attack)}")
 
 
 def _beside(attack: LinearAttack) -> str:
@@ -331,13 +344,6 @@ def _beside(attack: LinearAttack) -> str:
     few = len(together.records) in range(1, 4)
     others = ", ".join(together.records) if few else count(together.others, "other")
     return f"with {others} (sum ± {number(together.stddev, 3)}): "
-
-
-def _heaviest(attack: LinearAttack) -> str:
-    names = [f'"{step.release}{": " * bool(step.cell)}{step.cell}"' for step in attack.steps[:2]]
-    others = attack.numbers - len(names)
-    rest = f" and {others:,} more" if others > 0 else ""
-    return one_line(f"{', '.join(names)}{rest}")
 
 
 def change_lines(result: AuditResult) -> list[str]:

@@ -23,7 +23,7 @@ from sightline.auditing.result import (
     Unverified,
     VerdictStatus,
 )
-from sightline.auditing.result_parts import NAMED, RulesReport
+from sightline.auditing.result_parts import NAMED, LeftBySums, RulesReport
 from sightline.format import (
     count,
     number,
@@ -96,7 +96,7 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
 LONGEST_TEXT = 1_000  # characters of a text that is shown in full beside others
 _ALL_OF_THEM = 0.995  # a share that is printed as 100 %: that so many are found at most says nothing
-NO_RECIPE = "cannot be singled out; may be below the limit"
+NO_RECIPE = "no recipe of few numbers was found"
 
 
 def said(before: str, value: object, after: str = "") -> str:
@@ -139,9 +139,34 @@ def how(exposed: Exposed, unit: str = "record") -> str:
         # The table has the error of the best attack; a shorter recipe may have a larger error.
         worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
         return f"{recipe.text} (error {number(recipe.rmse)})" if worse else recipe.text
+    sums = ""
+    if (found := exposed.left_by_sums) is not None:
+        sums = sums_behind(found, count(found.people, "record" if exposed.rows > 1 else unit))
     if exposed.attack is None:
-        return NO_RECIPE
-    return f"{seen_with(exposed.attack, unit)}{carried(exposed.attack)}: {exposed.attack.text}"
+        return sums or NO_RECIPE
+    seen = f"{seen_with(exposed.attack, unit)}{sums}{'; ' * bool(sums)}"
+    return f"{seen}{carried(exposed.attack)}: {exposed.attack.text}"
+
+
+def sums_behind(found: LeftBySums, people: str) -> str:
+    """The difference of two sums of numbers that so few people add to, and to what that is known."""
+    first, second = (f"all {many:,} of " if many > 1 else "" for many in found.numbers)
+    less = f" − {second}{found.subtracted}" if found.subtracted else ""
+    means = ", each mean times its rows," if found.means else ""
+    whose = "this one alone (" if found.people == 1 else f"{people} (sum "
+    return f"{first}{found.added}{less}{means} = {whose}± {number(found.stddev, 3)})"
+
+
+def few_numbers(attack: LinearAttack) -> str:
+    """The fewest numbers that carry 90 % of an attack, with what they carry, or its heaviest of many."""
+    few = attack.few or attack.steps
+    names = [f'"{step.release}{": " * bool(step.cell)}{step.cell}"' for step in few[:2]]
+    if attack.numbers <= len(names):  # which carry all of it
+        return " and ".join(names)
+    rest = (attack.few_numbers or attack.numbers) - len(names)
+    listed = f"{', '.join(names)} and {rest:,} more" if rest > 0 else " and ".join(names)
+    verb = "carries" if attack.few_numbers == 1 else "carry"
+    return f"{listed}, which {verb} {percent_at_least(attack.few_share)}" if attack.few else listed
 
 
 def without_ones(recipe: str) -> str:
