@@ -10,6 +10,7 @@ result has no names for small signatures.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -147,6 +148,9 @@ def describe(
             "total": found.total(column),
         }
         if place < FIRST:
+            if update["total"] is not None:
+                span = span_of_rows(findings, found, column)
+                update["total"] = update["total"].model_copy(update={"span": span})
             if not alone:
                 update["named"] = named_features(findings, found, column)
             if _has_many_steps(entry):
@@ -363,6 +367,43 @@ def _alone(writer: RecipeWriter, rows: PersonRows, column: int, place: int) -> R
     weights = np.zeros(found.linear.row_count + 1)
     weights[[i, int(others[np.argmin(variance[others])])]] = 1.0, -1.0
     return writer.written(column, weights[:-1], own)
+
+
+_SORTED_AS_TEXT = re.compile(r"\d{4}-\d\d(-\d\d)?|([^\d]*)\d+")  # dates, and names with a number
+
+
+def span_of_rows(findings: Findings, found: LinearFindings, column: int) -> tuple[str, str, str] | None:
+    """The public column that splits a record's rows most, with its first and last value among them.
+
+    None where there is no column of numbers or dates: of names nobody knows which is first.
+    """
+    values: dict[str, set[str]] = {}
+    cells, parts = findings.membership.cells, findings.membership.partitions
+    for cell in found.linear.cells[np.flatnonzero(found.linear.image(column))].tolist():
+        key, part = cells[cell].key, parts[cells[cell].partition]
+        for name, value in zip(part.key_names, key, strict=False):
+            values.setdefault(name, set()).add(value)
+    for name in sorted(values, key=lambda one: (-len(values[one]), one)):
+        order = _in_order(values[name])
+        if len(order) > 1:
+            return name, order[0], order[-1]
+    return None
+
+
+def _in_order(values: set[str]) -> list[str]:
+    """Numbers by size, dates and names with as many digits by their texts; else nothing.
+
+    >>> _in_order({"10", "9"}), _in_order({"h02", "h01"}), _in_order({"May", "June"})
+    (['9', '10'], ['h01', 'h02'], [])
+    """
+    try:
+        return sorted(values, key=float)
+    except ValueError:
+        found = [_SORTED_AS_TEXT.fullmatch(value) for value in values]
+        shapes = {(len(value), value.rstrip("0123456789")) for value in values}
+        dates = all(one and one.group(2) is None for one in found)
+        alike = len({len(value) for value in values}) == 1
+        return sorted(values) if alike and all(found) and (dates or len(shapes) == 1) else []
 
 
 def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:

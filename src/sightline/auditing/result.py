@@ -27,6 +27,7 @@ from sightline.auditing.result_parts import SharpestView as SharpestView
 from sightline.auditing.result_parts import SinceLast as SinceLast
 from sightline.auditing.result_parts import Step as Step
 from sightline.auditing.result_parts import TotalView as TotalView
+from sightline.auditing.result_parts import TrueTotals as TrueTotals
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, MissingExtra, require
@@ -310,6 +311,7 @@ class AuditResult(Displayed, ResultPart):
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     presence: bool = False  # whether being in the table is the secret; else that is taken to be public
+    true_totals: TrueTotals | None = None  # owner-only; none where no total is shown
     certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published
     so_nobody_is_certain: Annotated[
         tuple[Change, ...] | None, Many

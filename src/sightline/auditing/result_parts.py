@@ -207,6 +207,21 @@ class TotalView(ResultPart):
     before: float
     after_lower: float
     after_upper: float
+    span: Annotated[tuple[str, str, str] | None, Many] = None  # a column, the first and last of its values
+
+    def publishable(self) -> Self:
+        """The same without the values of public columns, which may be those of few."""
+        return self.model_copy(update={"span": None})
+
+
+class TrueTotals(ResultPart):
+    """The totals of records' rows at the true values. Owner-only."""
+
+    least: float
+    most: float
+    spread: float  # the standard deviation over all records
+    record: str | None = None  # the most exposed, only when asked for
+    total: float | None = None  # and theirs
 
 
 class NamedFeature(ResultPart):

@@ -17,6 +17,7 @@ from sightline.auditing.known_sums import StreamedTotals
 from sightline.auditing.lowering import LINEAR, linear_partitions
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.plan_sections import YesShare
+from sightline.auditing.result_parts import TrueTotals
 from sightline.auditing.stated_noise import as_published, steps_of
 from sightline.auditing.table_units import signature_columns
 from sightline.auditing.work import WorkLimits
@@ -51,6 +52,7 @@ from sightline.tables.records import (
     row_values,
     rows_behind,
     signature_totals,
+    totals_of_persons,
     words_totals,
 )
 from sightline.tables.rounding import with_measured_rounding
@@ -206,6 +208,17 @@ class Session:
         if question is None and membership is not None and membership.sums.size:
             return membership.sums[:, None]
         return signature_totals(self.engine, self.counted, question=question)
+
+    def true_totals(self, record: str | None) -> TrueTotals:
+        """Owner-only: the totals of all records' rows, and that of one, given by its key."""
+        found = totals_of_persons(self.engine, self.counted, record)
+        return TrueTotals(
+            least=found.least,
+            most=found.most,
+            spread=found.spread,
+            record=None if found.own is None else record,
+            total=found.own,
+        )
 
     def keys(self, membership: Membership) -> Keys:
         """How to name the records of a membership."""

@@ -30,10 +30,12 @@ from sightline.auditing.result import (
     Change,
     ChangeKind,
     Explained,
+    Exposed,
     HomogeneousCell,
     QuestionReport,
     RulesReport,
     Section,
+    TrueTotals,
     Unverified,
     Verdict,
 )
@@ -82,6 +84,7 @@ def assemble(  # many parameters: what a table and its session give
     coarser: Callable[[], tuple[Change, ...]] = tuple,
     also: Callable[[tuple[Unverified, ...]], tuple[Unverified, ...]] = lambda _: (),
     digest: Callable[[], str | None] = lambda: None,
+    true_totals: Callable[[str | None], TrueTotals] | None = None,
 ) -> AuditResult:
     """The result, with the ``top`` most exposed, named if ``names``.
 
@@ -89,6 +92,7 @@ def assemble(  # many parameters: what a table and its session give
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
     ``coarser`` audits coarser groups; it needs the engine, too, and is asked while the table is open.
     ``also`` says what a pass needs besides what the table shows, which it gets. ``digest`` is of its file.
+    ``true_totals`` are those of records' rows, and that of one by its key.
     What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
     sums, homogeneous, certain = np.zeros((0, 0)), tuple[HomogeneousCell, ...](), None
@@ -124,6 +128,8 @@ def assemble(  # many parameters: what a table and its session give
         "rules": rules if findings.plan.rules.given else None,
         "certain": certain,
     }
+    if true_totals is not None and listed.exposed and listed.exposed[0].total is not None:
+        facts["true_totals"] = true_totals(_first_key(listed.exposed[0]))
     sections: dict[str, Section] = {
         # Whether the limit holds.
         "verdict": judgement,
@@ -163,6 +169,12 @@ def assemble(  # many parameters: what a table and its session give
     }
     on_few_threads = {name: partial(_computed, findings, section) for name, section in sections.items()}
     return AuditResult.on_demand(facts, on_few_threads)
+
+
+def _first_key(exposed: Exposed) -> str | None:
+    """The key of the first of those who are alike, if they were named and no key has a comma."""
+    keys = [exposed.record or ""] if exposed.size == 1 else (exposed.record or "").split(", ")
+    return keys[0] or None if len(keys) == exposed.size else None
 
 
 def without_the_rest(
@@ -223,6 +235,7 @@ def _facts(findings: Findings) -> dict[str, object]:
             "looks_odd",
             "homogeneous",
             "certain",
+            "true_totals",
             "so_nobody_is_certain",
             "releases: accuracy",
             "table_digest",

@@ -164,6 +164,7 @@ def _result(
         totals=partial(session.totals, membership=findings.membership),
         design_noise=_design_noise,
         digest=digest_later(session.plan.data.source, session.base),
+        true_totals=session.true_totals,
         rules=rules_of(session, findings),
         coarser=partial(coarser_groups, session, findings) if coarser else tuple,
     )

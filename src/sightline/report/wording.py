@@ -19,6 +19,7 @@ from sightline.auditing.result import (
     ReleaseAccuracy,
     ReleaseReport,
     SharpestView,
+    TotalView,
     Uncertainty,
     Unverified,
     VerdictStatus,
@@ -223,11 +224,25 @@ def remains(left: Uncertainty | None) -> str:
     return "" if left is None else f": {left} of the variance ({left.of_stddev} of ±) remains"
 
 
+NOT_BOUNDED = "not bounded"  # in place of a bracket that leaves everything open
+
+
+def says_nothing(lower: float, upper: float) -> bool:
+    """Whether a bracket on shares of what was before leaves everything open.
+
+    >>> says_nothing(0.0, 1.0), says_nothing(0.0, 0.01), says_nothing(0.9, 1.0)
+    (True, False, False)
+    """
+    return lower < 1 - _ALL_OF_THEM and upper > _ALL_OF_THEM
+
+
 def known_to(exposed: Exposed, result: AuditResult) -> str:
     """What is known of a record, in its own units: its value, or the total of its rows; else what is left."""
+    left = exposed.remaining_uncertainty
+    if left is not None and says_nothing(left.lower, left.upper):
+        return NOT_BOUNDED
     if (total := exposed.total) is not None:
         return f"total {after_words(total.before, total.after_lower, total.after_upper)}"
-    left = exposed.remaining_uncertainty
     if result.kind == "number" and exposed.about is None:
         return still_known(exposed, result)
     return one_line(said("", left, f" is left{said(' of whether ', exposed.about)}"))
@@ -256,14 +271,43 @@ def view_line(result: AuditResult) -> str:
         asked = f"{secret} {whom}"
         if result.least_about is not None:
             asked = f"Whether {one_line(result.least_about)} {whom}"
-        return f"{asked} is guessed {after} of the time; before {before}.{_other_guesses(result, view)}"
+        others = _other_guesses(result, view)
+        if after == NOT_BOUNDED:
+            asked = asked[0].lower() + asked[1:] if result.least_about is not None else asked
+            return f"How often a guess at {asked} is right has no bound; before {before}.{others}"
+        return f"{asked} is guessed {after} of the time; before {before}.{others}"
     if (total := view.total) is None:
+        if after == NOT_BOUNDED:
+            return f"{secret} {whom} is known to an error without a lower bound; before {before}."
         seen = "" if view.of == "value" else "The best seen combination of rows, in units of one row: "
         return f"{seen}{secret} {whom} is known to {after}; before {before}."
-    return (
-        f"The total {secret} of the {total.rows:,} rows {whom} is known to {after}; before {before}"
-        f"{_where_a_level_may_lie(result, record)}."
-    )
+    if after == NOT_BOUNDED:
+        return _total_line(result, total, f"known to an error without a lower bound; before {before}")
+    return _total_line(result, total, f"known to {after}; before {before}")
+
+
+def _total_line(result: AuditResult, total: TotalView, known: str) -> str:
+    """The total of the most exposed record's rows: which rows, how much it is, and to what it is known."""
+    secret, record = one_line(result.secret), records(1, result).removeprefix("1 ")
+    first, true = (result.exposed[0] if result.exposed else None), result.true_totals
+    shown = first.total if first is not None else None
+    rows = f"the {total.rows:,} rows"
+    if shown is not None and shown.span is not None:
+        column, begin, end = (short(part, 24) for part in shown.span)
+        rows += f" ({column} {begin} to {end})"
+    whose = f"the most exposed {record}"
+    amount = ""
+    if true is not None and true.record is not None and true.total is not None:
+        whose, amount = f"{record} {short(true.record, 24)}", f", {number(true.total, 5)},"
+    spread = ""
+    if true is not None:
+        least, most = number(true.least, 4), number(true.most, 4)
+        spread = (
+            f" Totals of all {records(result.records, result)} range from {least} to {most}, with a standard "
+            f"deviation of {number(true.spread, 3)} (for the owner only)."
+        )
+    lies = _where_a_level_may_lie(result, record)
+    return f"The total {secret} of {rows} of {whose}{amount} is {known}{lies}.{spread}"
 
 
 def _other_guesses(result: AuditResult, view: SharpestView) -> str:
@@ -311,7 +355,10 @@ def _left_under(belief: BeliefReport) -> str:
     if (total := belief.total) is not None:
         after = after_words(total.before, total.after_lower, total.after_upper)
         return f" ({after} of {number(total.before, 3)})"
-    return said(" (", belief.least_remaining_uncertainty, " is left)")
+    left = belief.least_remaining_uncertainty
+    if left is not None and says_nothing(left.lower, left.upper):
+        return f" (what is left is {NOT_BOUNDED})"
+    return said(" (", left, " is left)")
 
 
 def accuracy_words(release: ReleaseReport) -> str:
@@ -601,15 +648,34 @@ class BeforeAfter(NamedTuple):
     guess: bool = False  # whether it is how often a guess is right
 
 
+def _guessed(result: AuditResult, view: SharpestView) -> str:
+    r"""How often a guess is right after the releases.
+
+    Where the bound is 100 %, so much is found by an attack that leaves the share ρ of the variance: whoever
+    believes a yes with the chance q is wrong with min(q, 1 − q) ≤ 2 q (1 − q), on average 2 ρ p (1 − p).
+    """
+    before, after, left = view.right_before, view.right_after, result.least_remaining_uncertainty
+    if before is None or after is None:
+        return ""
+    if percent_at_most(after) != "100 %":
+        return f"right at most {percent_at_most(after)}"
+    two_values = result.kind == "boolean" or result.least_about is not None
+    found = 1 - 2 * left.upper * before * (1 - before) if two_values and left is not None else 0.0
+    ends = dict.fromkeys([percent_at_least(found).removesuffix(" %"), "100"])
+    return f"right {'–'.join(ends)} %" if found > before else NOT_BOUNDED
+
+
 def before_after(result: AuditResult) -> BeforeAfter:
     """What is known of the most exposed record; its texts are empty if nothing is."""
     view = result.sharpest
     if view is None:
         return BeforeAfter()
-    if view.right_before is not None and view.right_after is not None:
-        before, after = view.right_before, view.right_after
+    before, after, guessed = view.right_before, view.right_after, _guessed(result, view)
+    # Of a yes or no about a number nothing may be shown: the number itself is known to so much.
+    silent = guessed == NOT_BOUNDED and result.kind == "number" and view.after_lower > 0
+    if before is not None and after is not None and not silent:
         return BeforeAfter(
-            numbers=(f"right {percent(before)}", f"right at most {percent_at_most(after)}"),
+            numbers=(f"right {percent(before)}", guessed),
             spans=((0.0, before), (0.0, after), (0.0, before)),
             ends=(0.0, 1.0),
             scale=("0 %", "100 %"),
@@ -624,6 +690,8 @@ def before_after(result: AuditResult) -> BeforeAfter:
     shares = [error / (ends[1] - ends[0]) for error in errors]
     first, second, third = ((max(0.0, 0.5 - one), min(1.0, 0.5 + one)) for one in shares)
     told = after_words(known.before, known.after_lower, known.after_upper)
+    if says_nothing((known.after_lower / known.before) ** 2, (known.after_upper / known.before) ** 2):
+        told = NOT_BOUNDED
     return BeforeAfter(
         numbers=(f"± {number(known.before, 3)}", told),
         spans=(first, second, third),

@@ -5,6 +5,7 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -173,6 +174,39 @@ def keys_of_kinds(
         kind: tuple(sorted(key for key, own in found.items() if own == entries))
         for kind, entries in kinds.items()
     }
+
+
+@frozen(eq=True)
+class TotalsOfPersons:
+    """Totals of persons' rows. Owner-only."""
+
+    least: float
+    most: float
+    spread: float  # their standard deviation
+    own: float | None  # of the person who is asked about
+
+
+def totals_of_persons(engine: Engine, counted: CountedTable, key: str | None) -> TotalsOfPersons:
+    """The totals of the rows of all persons, and of one, if a key is given. Owner-only."""
+    rows = counted.rows
+    each = (
+        f"SELECT {rows.record} AS r, CAST(SUM({counted.value}) AS DOUBLE) AS total "
+        f"FROM {rows.source()} GROUP BY {rows.record}"
+    )
+    found = engine.fetch(
+        "SELECT MIN(total) AS low, MAX(total) AS high, AVG(total) AS mean, COUNT(*) AS n "
+        f"FROM ({each}) AS each_person"
+    )
+    low, high, mean = (float(found[name][0]) for name in ("low", "high", "mean"))
+    away = engine.fetch(
+        f"SELECT AVG((total - {mean!r}) * (total - {mean!r})) AS v FROM ({each}) AS each_person"
+    )
+    own = None
+    if key is not None:
+        is_record = _is_record(engine, counted.subject, key)
+        answer = engine.fetch(f"SELECT total FROM ({each}) AS each_person WHERE {is_record}")["total"]
+        own = float(answer[0]) if len(answer) else None
+    return TotalsOfPersons(least=low, most=high, spread=math.sqrt(max(0.0, float(away["v"][0]))), own=own)
 
 
 def has_rows(engine: Engine, subject: Subject, *, record_key: str) -> bool:
