@@ -125,6 +125,11 @@ COVERED_BY_NOISE = frozenset(
 )
 
 
+# What a number, or a line that is missing, tells of all its rows together. A plan may accept that: then it is
+# somebody's decision to publish, and no report says that it can be published.
+OF_A_GROUP = frozenset({AssumptionName.HOMOGENEOUS, AssumptionName.GROUPS})
+
+
 # What is seen near the true values proves nothing; a value that is certain is told, and what lies between the
 # bounds of a rounded count is not known.
 NOT_ACCEPTED = frozenset(

@@ -143,6 +143,7 @@ class Verdict(ResultPart):
     attacked: int = 0  # of these, records of which some attack leaves less; of the others it is not shown
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
     guaranteed: bool = False  # by the noise alone, whatever the attacker knows
+    accepts_groups: bool = False  # whether a pass accepts what numbers tell of all their rows together
     text: str
 
     @property

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sightline.auditing.assumptions import NOT_ACCEPTED
+from sightline.auditing.assumptions import NOT_ACCEPTED, OF_A_GROUP
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
@@ -85,8 +85,24 @@ def verdict(
         attacked=min(_attacked(findings), below),
         judged=findings.judged,
         guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.shows,
+        accepts_groups=status is VerdictStatus.PASSED and _accepts_groups(findings, unverified, publishable),
         text=" ".join(sentences),
     )
+
+
+def _accepts_groups(findings: Findings, unverified: tuple[Unverified, ...], publishable: bool) -> bool:
+    """Whether a pass accepts what numbers tell of all their rows together.
+
+    Whether some do is for the owner; readers see that the plan would accept it.
+    """
+    if publishable and accepts_what_is_alike(findings):
+        return True
+    return any(one.accepted and one.name in OF_A_GROUP for one in unverified)
+
+
+def accepts_what_is_alike(findings: Findings) -> bool:
+    """Whether the plan accepts that groups of like rows are told, and noise alone does not prevent it."""
+    return AssumptionName.HOMOGENEOUS in findings.plan.limits.accept and not findings.guaranteed
 
 
 def _guarantee(findings: Findings) -> list[str]:

@@ -41,7 +41,7 @@ from sightline.auditing.result import (
 )
 from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.auditing.session import Session
-from sightline.auditing.verdict import NO_RULES, sharpest_view, verdict
+from sightline.auditing.verdict import NO_RULES, accepts_what_is_alike, sharpest_view, verdict
 from sightline.progress import blas_threads_for
 from sightline.tables.streamed import StreamedTable
 
@@ -138,6 +138,7 @@ def assemble(  # many parameters: what a table and its session give
             if findings.has_nonlinear
             or any(one.owner_only for one in open_questions())
             or any(one.owner_only for one in rules.broken)
+            or accepts_what_is_alike(findings)
             else None
         ),
         "unverified": open_questions,

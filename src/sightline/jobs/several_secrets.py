@@ -76,13 +76,15 @@ def _of_all(
             yield with_factor(slack, Limits(remaining_uncertainty=worst.verdict.limit or 0.0).text)
 
 
-def _standing(result: AuditResult) -> tuple[int, int, float]:
+def _standing(result: AuditResult) -> tuple[int, bool, int, bool, float]:
     """Smaller is worse: by the verdict, then by what is publishable of it, then by what remains."""
     least = result.least_remaining_uncertainty
     shown = result.publishable_verdict or result.verdict
     return (
         _STANDING.index(result.verdict.status),
+        not result.verdict.accepts_groups,
         _STANDING.index(shown.status),
+        not shown.accepts_groups,
         math.inf if least is None else least.lower,
     )
 

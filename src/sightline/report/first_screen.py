@@ -5,6 +5,7 @@ About twenty lines. The terminal prints them, and the page begins with the same 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import NamedTuple
@@ -83,7 +84,7 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     status = status_word(result)
     head = _wrapped(f"{status}  {limit_line(result)}", width)
     colour = {True: "bold green", False: "bold red", None: "bold"}[result.verdict.passed]
-    head[0].stylize(colour, 0, len(status))
+    head[0].stylize("bold yellow" if result.verdict.accepts_groups else colour, 0, len(status))
     for other in result.other_secrets:
         head += _wrapped(secret_line(other), width)
     if told := belief_line(result):
@@ -195,8 +196,8 @@ def first_lists(
         FirstList("So that counts tell nobody's value", certain_changes(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more)),
-        FirstList("Accepted by the plan, and not verified", accepted_lines(result), table=True),
-        FirstList("Looks odd (for the owner only)", odd_lines(result), table=True),
+        FirstList("Accepted by the plan, and not verified", accepted_lines(result)),
+        FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
 
 
@@ -265,6 +266,8 @@ def about_line(result: AuditResult) -> str:
     at = f" at delta = {parameter(delta)}"
     nothing = ", which by itself guarantees nothing" * (spent is not None and spent > _GUARANTEES_NOTHING)
     cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}{nothing}"
+    if spent is not None and math.isinf(spent):
+        cost = "; numbers without noise have no finite epsilon, so that noise guarantees nothing"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     numbers = sum(one.cells for one in (result, *result.other_secrets))
     return (
@@ -441,7 +444,8 @@ def more_line(result: AuditResult) -> str:
 
 def slack_line(result: AuditResult) -> str:
     """How much less noise would do, if the plan passes; else nothing."""
-    if result.slack is None or result.verdict.status is not VerdictStatus.PASSED:
+    passed = result.verdict.status is VerdictStatus.PASSED and not result.verdict.accepts_groups
+    if result.slack is None or not passed:
         return ""
     text, more, _ = result.slack.text.partition(". ")
     again = " Audit again first." if more else ""

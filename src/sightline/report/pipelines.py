@@ -69,7 +69,8 @@ class PlanProblems(NamedTuple):
     summary: str
     problems: tuple[ReportedProblem, ...]
     releases: tuple[str, ...] = ()  # of an audit; none if the plan was only checked, or not audited
-    passed: bool | None = None  # whether the limit is kept; none if there is none
+    passed: bool | None = None  # whether the limit is kept; none if there is none, or a person decides
+    skipped: str = "No limit was set."  # why nothing is said of the limit, if nothing is
 
 
 def result_text(result: AuditResult, plan: str | Path, chosen: PipelineFormat) -> str:
@@ -102,7 +103,8 @@ def problems_of(result: AuditResult, file: str) -> PlanProblems:
         summary=summary(result),
         problems=tuple(one for part in parts for one in _of_secret(part, named=len(parts) > 1)),
         releases=tuple(dict.fromkeys(release.name for part in parts for release in part.releases)),
-        passed=result.verdict.passed,
+        passed=None if result.verdict.accepts_groups else result.verdict.passed,
+        skipped=limit_line(result) if result.verdict.accepts_groups else "No limit was set.",
     )
 
 
@@ -193,7 +195,7 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
         return
     limit = _add_case(suite, report, "limit", [one for one in errors if one.rule is Rule.LIMIT])
     if report.passed is None:
-        SubElement(limit, "skipped", message="No limit was set.")
+        SubElement(limit, "skipped", message=_junit_text(report.skipped))
     unverified = [one for one in errors if one.rule is Rule.NOT_VERIFIED]
     if unverified:
         _add_case(suite, report, "assumptions", unverified)

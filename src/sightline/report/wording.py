@@ -454,6 +454,8 @@ def verdict_words(result: AuditResult) -> str:
     """The verdict of a result in a few words."""
     if _fails_by_counts(result):
         return "Values are certain" if result.certain else "Presence is told"
+    if result.verdict.accepts_groups:
+        return "Accepted, and not shown to be safe"
     return "A rule is broken" if _only_a_rule(result) else status_words(result.verdict.status)
 
 
@@ -493,6 +495,8 @@ def status_word(result: AuditResult) -> str:
     """The verdict as the terminal prints it."""
     if result.verdict.status is VerdictStatus.FAILED:
         return verdict_words(result).upper()
+    if result.verdict.accepts_groups:
+        return "ACCEPTED, NOT SHOWN"
     words = {None: "VERDICT", VerdictStatus.PASSED: "PASSED", VerdictStatus.NOT_SHOWN: "NOT SHOWN TO HOLD"}
     return words[result.verdict.status]
 
@@ -537,13 +541,14 @@ def _line(result: AuditResult) -> str:
     share = one_line(f"{share} of {result.secret}{asked}")
     match verdict.status:
         case VerdictStatus.PASSED if not result.cells:
-            return f"You can publish this. No number in it is made of {one_line(result.secret)}."
+            return _passes(result, f"No number in it is made of {one_line(result.secret)}.")
         case VerdictStatus.PASSED if not verdict.judged and result.known_rows:
-            return f"You can publish this. {one_line(result.secret)} of {everyone} is known beforehand."
+            return _passes(result, f"{one_line(result.secret)} of {everyone} is known beforehand.")
         case VerdictStatus.PASSED if verdict.guaranteed:
-            return (
-                f"You can publish this. The noise alone guarantees that {_all_keep(everyone)} at least "
-                f"{share}, even from someone who knows everyone else."
+            return _passes(
+                result,
+                f"The noise alone guarantees that {_all_keep(everyone)} at least {share}, even from someone "
+                "who knows everyone else.",
             )
         case VerdictStatus.PASSED:
             average = f", on average over {result.prior}" if result.prior else ""
@@ -553,13 +558,21 @@ def _line(result: AuditResult) -> str:
                 blocks = [f"one for each {one_line(one.block)}" for one in result.beliefs if one.block]
                 levels = ", ".join(["one level in common", *sorted(blocks)]) + "," * bool(blocks)
                 rows = f", whether the rows of a {record} have {levels} or nothing"
-            return f"You can publish this. {keep[0].upper()}{keep[1:]} at least {share}{average}{rows}."
+            return _passes(result, f"{keep[0].upper()}{keep[1:]} at least {share}{average}{rows}.")
         case VerdictStatus.FAILED:
             return (
                 f"Do not publish this yet. {verdict.below_limit:,} of {everyone} may keep less than {share}."
             )
         case _:
             return f"Not yet. Nobody is found below {share}, but {_lacks(result)}."
+
+
+def _passes(result: AuditResult, why: str) -> str:
+    """What a plan that passes may do, and why; of one that accepts what is told of groups, who decides."""
+    if not result.verdict.accepts_groups:
+        return f"You can publish this. {why}"
+    told = "what a number, or a missing line, tells of all its rows together"
+    return f"A person has to decide this: the plan accepts {told}. Apart from that: {why}"
 
 
 def _guesses_line(result: AuditResult, everyone: str) -> str:
@@ -570,7 +583,7 @@ def _guesses_line(result: AuditResult, everyone: str) -> str:
         case VerdictStatus.PASSED:
             average = f", on average over {result.prior}" if result.prior else ""
             often = f"is right more than {most} of the time{average}"
-            return f"You can publish this. No guess at {secret} of {everyone} {often}."
+            return _passes(result, f"No guess at {secret} of {everyone} {often}.")
         case VerdictStatus.FAILED:
             return (
                 f"Do not publish this yet. {secret} of {verdict.below_limit:,} of {everyone} may be guessed "
