@@ -178,18 +178,21 @@ class Genies:
         size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300)).reshape(kinds, number)
         matrix, error = np.zeros((2, kinds, number, number))
         matrix[:, np.arange(number), np.arange(number)] = self.left_alone.reshape(kinds, number)
-        for (e, one), (f, other) in itertools.combinations(enumerate(self.pairs), 2):
-            moves = np.arange(kinds) * number
-            rho = np.clip(self._gram[moves + e, moves + f] / (size[:, e] * size[:, f]), -1.0, 1.0)
-            for value in set(one) & set(other):  # one, or none
-                first, second = one.index(value), other.index(value)
-                both = self.chances[value] * used[:, e] * used[:, f]
-                total = np.zeros(kinds)
-                for n in range(TERMS, -1, -1):
-                    total = total * rho + alpha[first, n, :, e] * alpha[second, n, :, f]
-                left_out = np.abs(rho) ** (TERMS + 1) * rests[first, :, e] * rests[second, :, f]
-                matrix[:, e, f] = matrix[:, f, e] = both * total
-                error[:, e, f] = error[:, f, e] = both * left_out + _ENTRY
+        values = np.array(self.pairs).T
+        places = np.arange(kinds)[:, None]
+        for first, second in itertools.product(range(2), repeat=2):
+            # Two genies of one row that have a value in common, which is the first or second of each.
+            e, f = np.nonzero(np.triu(values[first][:, None] == values[second], k=1))
+            rho = self._gram[places * number + e, places * number + f] / (size[:, e] * size[:, f])
+            rho = np.clip(rho, -1.0, 1.0)
+            both = self.chances[values[first, e]] * used[:, e] * used[:, f]
+            total = np.zeros((kinds, e.size))
+            for n in range(TERMS, -1, -1):
+                total *= rho
+                total += alpha[first, n][:, e] * alpha[second, n][:, f]
+            left_out = np.abs(rho) ** (TERMS + 1) * rests[first][:, e] * rests[second][:, f]
+            matrix[:, e, f] = matrix[:, f, e] = both * total
+            error[:, e, f] = error[:, f, e] = both * left_out + _ENTRY
         return matrix, error
 
     @cached_property
