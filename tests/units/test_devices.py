@@ -24,8 +24,10 @@ from tests.units import compare_devices
 from tests.units.compare_devices import Case, cases, compare
 
 
-def worst(device: Device, chosen: list[Case]) -> float:
-    return max(compare(case, device) for case in chosen)
+def agree(device: Device, chosen: list[Case]) -> None:
+    """Decisions are the same, and numbers up to 1e-10 or what both say that they may be off by."""
+    for case in chosen:
+        compare(case, device)
 
 
 def with_doubles() -> AbstractContextManager[Any]:
@@ -36,13 +38,13 @@ def with_doubles() -> AbstractContextManager[Any]:
 @pytest.mark.thorough
 def test_numpy_as_the_library_of_an_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "_SMALL_MEMORY", 48 * 961)  # several blocks of records
-    assert worst(Device.named("numpy:cpu"), list(cases(1, 48))) <= 1e-10
+    agree(Device.named("numpy:cpu"), list(cases(1, 48)))
 
 
 @pytest.mark.slow
 def test_pytorch() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    assert worst(Device.named("torch:cpu"), list(cases(1, 48))) <= 1e-9
+    agree(Device.named("torch:cpu"), list(cases(1, 48)))
 
 
 @pytest.mark.thorough
@@ -51,7 +53,7 @@ def test_jax() -> None:
     """One design of each kind: JAX compiles for every new shape."""
     with with_doubles():
         chosen = [case for case in cases(1, 8) if case.kind in ("subsets", "partitions", "many")]
-        assert worst(Device.named("jax:cpu"), chosen) <= 1e-9
+        agree(Device.named("jax:cpu"), chosen)
 
 
 def test_differences_are_found() -> None:

@@ -225,6 +225,12 @@ class Genies:
             signs[place, first], signs[place, second] = -1.0, 1.0
         return self.left_alone[:, None] * np.tile(signs, (len(self.columns), 1))
 
+    @cached_property
+    def _apart(self) -> FloatArray:
+        """Kinds × genies × values: the weights for a difference between two rows of a kind."""
+        _, differences = self._systems
+        return np.asarray(np.linalg.solve(differences, self._products.reshape(*differences.shape[:2], -1)))
+
     def _weights(self, value: int) -> tuple[FloatArray, FloatArray, FloatArray]:
         r"""Three things about the indicator of a value: genies × kinds, the weights :math:`\lambda` for the
         sum over the rows of a kind, and :math:`C \lambda`; and kinds, what is left of every difference
@@ -244,7 +250,7 @@ class Genies:
         weights = scale[:, None] * scipy.linalg.cho_solve(
             self._factor, scale[:, None] * right, check_finite=False
         )
-        own = np.linalg.solve(differences, product[:, :, None])[:, :, 0]
+        own = self._apart[:, :, value]
         numerator = np.sum(own * product, axis=1) ** 2
         denominator = np.einsum("ke,kef,kf->k", own, differences, own)
         apart = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)

@@ -152,15 +152,12 @@ def decided(
             return Decided(directions=directions, identifiable=yes, undecided=undecided)
     prime = integers.prime(kept)
     seen = _seen(asked, integers, kept, prime, left_over, disjoint=disjoint and whole)
+    over_rows = modular(np.tile(np.eye(k, dtype=np.intp), (size // k, 1)), prime)
     for unit in left_over.tolist():
-        square, own = asked.squares(unit).astype(int).tolist(), seen(unit)
-        left = [
-            [(entry - told) % prime for entry, told in zip(line, told_line, strict=True)]
-            for line, told_line in zip(square, own, strict=True)
-        ]
-        rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
-        directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
-        yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
+        left = modular(asked.squares(unit).astype(int), prime) - seen(unit)
+        directions[unit] = size - (size // k if k > 1 else 0) - int(left.rank())
+        sums = over_rows.transpose() * left * over_rows
+        yes[unit] = [int(sums[c, c]) == 0 for c in range(k)]
     return Decided(directions=directions, identifiable=yes, undecided=undecided)
 
 
@@ -204,8 +201,8 @@ def _seen(
     units: IndexArray,
     *,
     disjoint: bool,
-) -> Callable[[int], list[list[int]]]:
-    """For some units bᵀM⁻b: of a unit in few rows, entries of the inverse are enough."""
+) -> Callable[[int], Any]:
+    """For some units bᵀM⁻b, modulo a prime: of a unit in few rows, entries of the inverse are enough."""
     size = asked.counts.shape[1]
     rows, columns, entries = asked.whole_entries(integers, kept)
     starts = np.searchsorted(columns, np.arange(0, asked.counts.size + 1, size))
@@ -213,24 +210,32 @@ def _seen(
     looked_up = float(np.sum(np.diff(starts)[units].astype(np.float64) ** 2))  # one by one, in Python
     if not disjoint and looked_up > kept.size * units.size * size:
         return _seen_by_solving(asked, integers, kept, prime, units)
-    inverse = integers.inverse(kept, np.unique(rows[asked_for]), prime, disjoint=disjoint)
+    chosen = np.unique(rows[asked_for])
+    inverse = integers.inverse(kept, chosen, prime, disjoint=disjoint)
+    # What is looked up more often than it has entries is read once.
+    often = chosen.size**2 < looked_up
+    lines = chosen.tolist() if often else []
+    table = np.array([[inverse(i, j) for j in lines] for i in lines], dtype=np.uint64)
 
-    def of_unit(unit: int) -> list[list[int]]:
+    def of_unit(unit: int) -> Any:
         own = slice(int(starts[unit]), int(starts[unit + 1]))
         touched, line = np.unique(rows[own], return_inverse=True)
         b = np.zeros((touched.size, size), dtype=entries.dtype)
         b[line, columns[own] - unit * size] = entries[own]
-        part = [inverse(i, j) for i in touched.tolist() for j in touched.tolist()]
+        if often:
+            own_lines = np.searchsorted(chosen, touched)
+            part = table[np.ix_(own_lines, own_lines)].ravel().tolist()
+        else:
+            part = [inverse(i, j) for i in touched.tolist() for j in touched.tolist()]
         image = modular(b, prime)
-        seen = image.transpose() * flint.nmod_mat(touched.size, touched.size, part, prime) * image
-        return [[int(entry) for entry in told] for told in seen.tolist()]
+        return image.transpose() * flint.nmod_mat(touched.size, touched.size, part, prime) * image
 
     return of_unit
 
 
 def _seen_by_solving(
     asked: AskedUnits, integers: RowIntegers, kept: IndexArray, prime: int, units: IndexArray
-) -> Callable[[int], list[list[int]]]:
+) -> Callable[[int], Any]:
     """The same for units in many rows: the equations are solved for all of them at once."""
     size = asked.counts.shape[1]
     rows, columns, entries = asked.whole_entries(integers, kept)
@@ -242,7 +247,7 @@ def _seen_by_solving(
     images[rows[inside], place[columns[inside]]] = entries[inside]
     solved = integers.modular(kept, kept, prime).solve(modular(images, prime))
 
-    def of_unit(unit: int) -> list[list[int]]:
+    def of_unit(unit: int) -> Any:
         own = place[unit * size] + np.arange(size)
         seen = [[0] * size for _ in range(size)]
         for column, line in zip(own.tolist(), seen, strict=True):
@@ -250,7 +255,7 @@ def _seen_by_solving(
                 entry = int(images[row, column])
                 for other, second in enumerate(own.tolist()):
                     line[other] += entry * int(solved[row, second])
-        return [[entry % prime for entry in line] for line in seen]
+        return flint.nmod_mat(size, size, [entry % prime for line in seen for entry in line], prime)
 
     return of_unit
 
