@@ -309,6 +309,7 @@ class AuditResult(Displayed, ResultPart):
     other_secrets: Annotated[
         tuple["AuditResult", ...], Many
     ] = ()  # the results of secrets that fare no worse
+    plan_name: str = ""  # of its file; empty where the plan is none
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     presence: bool = False  # whether being in the table is the secret; else that is taken to be public

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 
 from sightline.advising.noise_slack import rounded
@@ -17,7 +18,7 @@ from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.plans_by_secret import plans_by_secret
-from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.reading import PlanLike, file_name, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
@@ -102,9 +103,11 @@ def audit(  # many parameters: the options of the command of the same name
                         # Of the secrets that follow, the verdict: that of all is the worst of them.
                         interrupted, left_out, result = True, str(stopped), stopped.result
                 results.append(result)
+    named = {"plan_name": file_name(str(plan)) if isinstance(plan, str | PathLike) else ""}
+    result = together(results).model_copy(update=named)
     if interrupted:
-        raise Interrupted(together(results))
-    return together(results)
+        raise Interrupted(result)
+    return result
 
 
 def _completed(  # many parameters: options of the audit

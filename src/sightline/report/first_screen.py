@@ -73,6 +73,9 @@ _SETTLED_BY = {
 }
 
 
+_RULE, _CERTAIN = ("rule", "why", "which numbers"), ("who", "value", "by which counts")
+
+
 def print_first_screen(result: AuditResult, screen: Console, *, full: bool = False) -> None:
     """Print the first screen; with ``full``, without saying where more is."""
     for line in first_screen(result, screen.width, full=full):
@@ -174,6 +177,7 @@ class FirstList(NamedTuple):
     table: bool = False  # a line is who, what is known and how
     ordered: bool = False
     cells: Sequence[tuple[str, ...]] = ()  # the parts of the lines of a table that has columns
+    heads: tuple[str, ...] = ()  # of these
 
 
 def first_lists(
@@ -187,11 +191,14 @@ def first_lists(
     rest = "; the rules were not tried" if found.in_all else ""
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     in_all = f" ({found.in_all:,} in all{more})" if found.in_all > 1 else ""
-    broken = [_broken_rule(one.text) for one in found.broken[:rules]]
+    broken = broken_rules(result)[:rules]
+    left = "known to" if result.kind == "number" else "what is left"
     exposed = [] if _someone_is_certain(result) else exposed_cells(result, longest)
     return [
-        FirstList(exposed_title(result), _padded(exposed), table=True, cells=exposed),
-        FirstList(f"Broken rules{in_all}", broken, table=True),
+        FirstList(exposed_title(result), _padded(exposed), True, cells=exposed, heads=("who", left, "how")),
+        FirstList(
+            f"Broken rules{in_all}", [": ".join(one) for one in broken], True, cells=broken, heads=_RULE
+        ),
         certain_list(result, more),
         FirstList("So that counts tell nobody's value", certain_changes(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
@@ -217,7 +224,8 @@ def certain_list(result: AuditResult, more: str = "") -> FirstList:
         return FirstList("", [])
     rest = f" in {len(found.groups):,} groups{more}" if len(found.groups) > FEW else ""
     title = f"Certain: {count(found.people, 'record')}{rest}, and the counts that leave no other value"
-    return FirstList(title, [_certain_line(one) for one in found.groups[:FEW]], table=True)
+    cells = [_certain_cells(one) for one in found.groups[:FEW]]
+    return FirstList(title, ["  ".join(one) for one in cells], True, cells=cells, heads=_CERTAIN)
 
 
 def _likely_line(likely: LikelyGroup, result: AuditResult) -> str:
@@ -243,18 +251,23 @@ def _with_few_names(action: str) -> str:
     return '", "'.join(names[:2]) + more
 
 
-def _certain_line(group: CertainGroup) -> str:
+def _certain_cells(group: CertainGroup) -> tuple[str, ...]:
     keys = ", ".join(group.records[:NAMED])
     whom = keys or (group.label if group.people == 1 else f"{group.people:,} alike: {group.label}")
     about = f" ({group.about})" if group.about else ""
-    return one_line(f"{short(whom, _LONGEST_NAME)}  {group.value}{about}  {group.recipe}")
+    return short(whom, _LONGEST_NAME), one_line(f"{group.value}{about}"), one_line(group.recipe)
 
 
-def _broken_rule(text: str) -> str:
-    """A broken rule with the reason before the combination, which may be long."""
+def broken_rules(result: AuditResult) -> list[tuple[str, ...]]:
+    """The broken rules that are listed: which rule, why, and by which numbers."""
+    return [_broken_rule(one.text) for one in rules_of(result).broken]
+
+
+def _broken_rule(text: str) -> tuple[str, ...]:
+    """A broken rule, the reason, and the combination, which may be long."""
     rule, _, rest = text.partition(": ")
     combination, _, reason = rest.rpartition(": ")
-    return one_line(f"{rule}: {reason}: {without_ones(combination)}")
+    return one_line(rule), one_line(reason), one_line(without_ones(combination))
 
 
 def about_line(result: AuditResult) -> str:

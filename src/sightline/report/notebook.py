@@ -62,9 +62,12 @@ def _paragraph(line: str) -> str:
 
 
 def _list(shown: FirstList) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in shown.lines)
-    tag = "ol" if shown.ordered else "ul"
-    return f"<p><strong>{escape(shown.title)}</strong></p><{tag}>{items}</{tag}>"
+    tag, items = "ol" if shown.ordered else "ul", [f"<li>{escape(line)}</li>" for line in shown.lines]
+    if shown.cells:
+        lines = [f"<tr>{''.join(f'<td>{escape(part)}</td>' for part in line)}</tr>" for line in shown.cells]
+        heads = "".join(f"<th>{escape(head)}</th>" for head in shown.heads)
+        tag, items = "table", [f"<thead><tr>{heads}</tr></thead><tbody>", *lines, "</tbody>"]
+    return f"<p><strong>{escape(shown.title)}</strong></p><{tag}>{''.join(items)}</{tag}>"
 
 
 def picture(chart: Any) -> str:

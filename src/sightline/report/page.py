@@ -20,7 +20,7 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
-from sightline.report.first_screen import about_line, alike_in_all, first_lists, public_line
+from sightline.report.first_screen import about_line, alike_in_all, broken_rules, first_lists, public_line
 from sightline.report.wording import (
     LINE_WIDTH,
     LONGEST_TEXT,
@@ -171,7 +171,8 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             belief_line=belief_line(shown),
             about=about_line(shown),
             public=public_line(shown),
-            first=first_lists(shown, rules=TOP, longest=LINE_WIDTH, more=""),
+            first=first_lists(shown, longest=LINE_WIDTH, more=""),
+            broken=broken_rules(shown)[:TOP],
             what_if=what_if_tables(shown),
             css=css,
             figures=drawn,
@@ -280,4 +281,4 @@ def headline(result: AuditResult) -> tuple[str, str]:
             "0",
             f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
         )
-    return " → ".join(before_after(result).numbers), short(view_line(result), 240)
+    return " → ".join(before_after(result).numbers), short(view_line(result), LONGEST_TEXT)
