@@ -25,7 +25,7 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.stated_noise import without_numbers
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import SightlineError
-from sightline.format import count
+from sightline.format import count, number
 from sightline.progress import report
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.edited_releases import group_columns, grouped_by
@@ -180,9 +180,9 @@ def with_factor(slack: NoiseSlack, limit: str) -> Change:
     if factor is None:
         text = slack.text[0].lower() + slack.text[1:].rstrip(".")
         return Change(kind=ChangeKind.NOISE, text=text)
-    budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
+    budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {number(slack.epsilon, 3)}"
     effect = f"then everyone keeps at least {limit}"
-    text = f"multiply all noise by {factor:.3g}{budget}: {effect}"
+    text = f"multiply all noise by {number(factor, 3)}{budget}: {effect}"
     return Change(
         kind=ChangeKind.NOISE,
         noise_factor=factor,
@@ -191,7 +191,7 @@ def with_factor(slack: NoiseSlack, limit: str) -> Change:
         reaches_limit=True,
         text=text,
         effect=effect,
-        cost=f"the error of every number times {factor:.3g}",
+        cost=f"the error of every number times {number(factor, 3)}",
     )
 
 

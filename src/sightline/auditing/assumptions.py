@@ -143,12 +143,24 @@ NOT_ACCEPTED = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class AssumptionCase:
+    """How many things an assumption is needed for, and the reason in words; of none it is not needed."""
+
     name: AssumptionName
     count: int
     one: str  # the reason, after the number one
     many: str
     owner_only: bool = True
+
+    def unverified(self, *, accepted: bool) -> Unverified:
+        """The same as a result has it."""
+        return Unverified(
+            name=self.name,
+            count=self.count,
+            reason=counted(self.count, self.one, self.many),
+            accepted=accepted,
+            owner_only=self.owner_only,
+        )
 
 
 _UNDER_K = (
@@ -186,6 +198,23 @@ def unverified(
     Where the noise alone keeps the limit, only what noise cannot cover is asked; all of them are asked
     ``whatever_the_noise`` leaves, where more may be published.
     """
+    cases = cases_of(findings, homogeneous, certain)
+    asked = {case.name for case in cases if case.count}
+    carried = [one for one in AssumptionName if one in findings.plan.limits.unverified and one not in asked]
+    cases += tuple(AssumptionCase(name=one, count=1, one=_CARRIED, many=_CARRIED) for one in carried)
+    covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
+    accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
+    return tuple(
+        case.unverified(accepted=case.name in accepted)
+        for case in cases
+        if case.count and case.name not in covered
+    )
+
+
+def cases_of(
+    findings: Findings, homogeneous: tuple[HomogeneousCell, ...], certain: CertainReport | None = None
+) -> tuple[AssumptionCase, ...]:
+    """Every assumption that a pass may need, also those that it does not need here."""
     membership, data = findings.membership, findings.plan.data
     undecided = _worst(findings, lambda one: sum(each.linear.undecided for each in (one, *one.questions)))
     undecided += sum(local.report().undecided for local in findings.nonlinear)
@@ -208,20 +237,20 @@ def unverified(
         few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
-    cases: tuple[_Case, ...] = (
-        _Case(
+    return (
+        AssumptionCase(
             name=name.DROPPED,
             count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
             one="row without a secret or a record key is not audited",
             many="rows without a secret or a record key are not audited",
         ),
-        _Case(
+        AssumptionCase(
             name=name.DROPPED,
             count=membership.telling_who_has_one,
             one=f"group tells {_WHO_HAS_ONE}",
             many=f"groups tell {_WHO_HAS_ONE}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.CLIPPED,
             # Once the SQL was checked: 0 if every release itself clips what it adds up to the bounds.
             count=membership.clipped
@@ -230,105 +259,105 @@ def unverified(
             one=f"value is outside the {domain}, and nothing is shown of it",
             many=f"values are outside the {domain}, and nothing is shown of them",
         ),
-        _Case(
+        AssumptionCase(
             name=name.PUBLISHED_BUT_DROPPED,
             count=membership.published_but_dropped,
             one="row is left out of the audit but not of what is published",
             many="rows are left out of the audit but not of what is published",
         ),
-        _Case(
+        AssumptionCase(
             name=name.EMPTY,
             count=len(membership.empty),
             one="release aggregates no row; check its condition",
             many="releases aggregate no row; check their conditions",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.GROUPS,
             count=membership.telling_groups,
             one=f"group {_LISTED}",
             many=f"groups {_LISTED}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.GROUPS,
             count=_lists_groups(findings),
             one=f"release {_LISTS_WHO_IS_THERE}",
             many=f"releases {_LISTS_WHO_IS_THERE}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.DERIVED,
             count=len(membership.derived),
             one=f"column or expression {_DERIVED.format('looks', figures)}",
             many=f"columns or expressions {_DERIVED.format('look', figures)}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.EXPLAINED,
             count=len(known.columns) if known.share > MOST_EXPLAINED else 0,
             one=f"column or expression {_EXPLAINS.format('explains', *figure)}",
             many=f"columns or expressions {_EXPLAINS.format('together explain', *figure)}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.SECRETS,
             count=len(findings.plan.other_secrets),
             one=f"other secret column {_JUDGED_ALONE}",
             many=f"other secret columns {_JUDGED_ALONE.replace('about it', 'about them')}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.UNDECIDED,
             count=undecided,
             one="record is neither shown to be identifiable nor shown not to be",
             many="records are neither shown to be identifiable nor shown not to be",
             owner_only=bool(findings.nonlinear) or told.undecided > 0,
         ),
-        _Case(
+        AssumptionCase(
             name=name.CERTAIN,
             count=told.people,
             one=f"record is {_CERTAIN}",
             many=f"records are {_CERTAIN}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.CERTAIN,
             count=told.by_draw if told.draws[0] else 0,
             one=f"record may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
             many=f"records may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
         ),
-        _Case(
+        AssumptionCase(
             name=name.PRESENCE,
             count=int(data.only_guarantee and not findings.guaranteed),
             one=_NOTHING_GUARANTEED if findings.kept_by_noise == 0 else _NOT_GUARANTEED,
             many="",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.COUNT_RULES,
             count=told.by_draw if not told.draws[0] else 0,
             one="record may be certain after some draw of the rounding; no simulated one made it so",
             many="records may be certain after some draw of the rounding; no simulated one made them so",
         ),
-        _Case(
+        AssumptionCase(
             name=name.COUNT_RULES,
             count=_worst(findings, lambda one: one.not_shown) if findings.pricing.by_count_rule else 0,
             one=f"record is {_AS_IF_EXACT}",
             many=f"records are {_AS_IF_EXACT}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.COUNT_RULES,
             count=_counts_not_looked_at(findings),
             one=f"count {_UNDER_K}",
             many=f"counts {_UNDER_K}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.LOCAL,
             count=findings.not_shown if findings.has_nonlinear else 0,
             one=f"record is {_LOCALLY}",
             many=f"records are {_LOCALLY}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.HOMOGENEOUS,
             count=len(homogeneous),
             one="number is about rows that are nearly all alike, and tells the values of "
@@ -336,7 +365,7 @@ def unverified(
             many="numbers are about rows that are nearly all alike, and tell the values of up to "
             f"{counted(most, 'row')} each",
         ),
-        _Case(
+        AssumptionCase(
             name=name.HOMOGENEOUS,
             # Groups are compared with the bounds, not with what is known of a value or of a level.
             count=len(membership.cells)
@@ -346,74 +375,58 @@ def unverified(
             many=f"numbers {_NOT_COMPARED}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.FEW_VALUES,
             count=_worst(findings, unused_categories),
             one=f"declared category occurs in no row; {_NEVER}",
             many=f"declared categories occur in no row; {_NEVER}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.FEW_VALUES,
             count=_worst(findings, few_values),
             one=f"value is {few}",
             many=f'values are {few}; prior = "two-point" in [attacker] allows for that',
         ),
-        _Case(
+        AssumptionCase(
             name=name.VALUES,
             count=alike,
             one=f"record has several rows and the same value in all of them; {advice}",
             many=f"records have several rows and each has the same value in all of them; {advice}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.ROWS_APART,
             count=people.several if apart else 0,
             one=f"record has several rows {_NOTHING_IN_COMMON}",
             many=f"records have several rows {_NOTHING_IN_COMMON}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.UNEQUAL,
             count=_worst(findings, unequal_sums),
             one=f"record may keep less than the limit, {_UNEQUAL}",
             many=f"records may keep less than the limit, {_UNEQUAL}",
         ),
-        _Case(
+        AssumptionCase(
             name=name.NOISE_FIRST,
             count=len(needing_noise_first(findings)),
             one=f"release is {_NOISE_FIRST}",
             many=f"releases are {_NOISE_FIRST}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.HIDDEN_BY_NOISE,
             count=sum(release.hidden_by_noise for release in findings.plan.releases),
             one=f"release hid groups {_HIDDEN}",
             many=f"releases hid groups {_HIDDEN}",
             owner_only=False,
         ),
-        _Case(
+        AssumptionCase(
             name=name.DRAWN,
             count=_worst(findings, _drawn),
             one=_DRAWN_KNOWN,
             many=_DRAWN_KNOWN,
             owner_only=False,
         ),
-    )
-    asked = {case.name for case in cases if case.count}
-    carried = [one for one in AssumptionName if one in findings.plan.limits.unverified and one not in asked]
-    cases += tuple(_Case(name=one, count=1, one=_CARRIED, many=_CARRIED) for one in carried)
-    covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
-    accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
-    return tuple(
-        Unverified(
-            name=case.name,
-            count=case.count,
-            reason=counted(case.count, case.one, case.many),
-            accepted=case.name in accepted,
-            owner_only=case.owner_only,
-        )
-        for case in cases
-        if case.count and case.name not in covered
     )
 
 

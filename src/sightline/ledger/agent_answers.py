@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from sightline.errors import InvalidInput, require
-from sightline.format import count, number
+from sightline.format import count, number, number_at_most
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import ReleaseDecision, Standing
 from sightline.values import frozen
@@ -165,5 +165,5 @@ def _standing_text(standing: Standing) -> str:
         f"the most exposed person keeps {standing.least}" if standing.least else "nothing is seen of anyone"
     )
     epsilon = min(standing.epsilon.values(), default=None)
-    cost = "" if epsilon is None else f", and the noise costs epsilon = {number(epsilon, 3)}"
+    cost = "" if epsilon is None else f", and the noise costs epsilon = {number_at_most(epsilon)}"
     return f"{least}{cost}."

@@ -26,7 +26,7 @@ from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverif
 from sightline.auditing.result_parts import FEW, NAMED, RulesReport
 from sightline.auditing.rules import rules_report
 from sightline.auditing.verdict import NO_RULES, status_of
-from sightline.format import count, number
+from sightline.format import count, number, number_at_most
 from sightline.jobs.assemble import assemble
 from sightline.ledger.history import History, PastRelease
 from sightline.ledger.persistence import NOBODY, Unchanged, unchanged
@@ -434,7 +434,7 @@ def _people(what: str, people: tuple[Exposed, ...]) -> list[str]:
 
 def _epsilons(before: Standing, after: Standing) -> str:
     told = [
-        f"{name} {number(before.epsilon.get(name, 0.0))} → {number(value)}"
+        f"{name} {number_at_most(before.epsilon.get(name, 0.0), 4)} → {number_at_most(value, 4)}"
         for name, value in after.epsilon.items()
     ]
     return ", ".join(told) or "none can be stated"

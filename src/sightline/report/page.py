@@ -10,13 +10,14 @@ import hashlib
 import json
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.result_parts import MOST_LISTED, TOP, Setting, SettingKind
 from sightline.errors import MissingExtra
-from sightline.format import count, number, parameter, percent
+from sightline.format import count, number, number_at_most, parameter, percent
 from sightline.report import style
 from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
@@ -125,6 +126,7 @@ def _environment() -> Any:
         short=short,
         one_line=one_line,
         number=number,
+        at_most=partial(number_at_most, digits=4),
         parameter=parameter,
         noise_range=noise_range,
         budget_words=budget_words,

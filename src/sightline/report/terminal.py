@@ -8,7 +8,7 @@ from rich.text import Text
 
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.auditing.result_parts import FEW, TOP
-from sightline.format import count, number, parameter
+from sightline.format import count, number, number_at_most, parameter
 from sightline.jobs.audit import Explanation
 from sightline.report.first_screen import alike_in_all, print_first_screen
 from sightline.report.wording import (
@@ -196,7 +196,8 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     table.add_column("noise it asks for, over sensitivity" if budget.would_need else "", justify="right")
     spent = spent_by_accountant(budget)
     for name in dict.fromkeys([*spent, *budget.would_need]):
-        costs = (number(costs[name]) if name in costs else "" for costs in (spent, budget.would_need))
+        both = [each.get(name) for each in (spent, budget.would_need)]
+        costs = ["" if one is None else number_at_most(one, 4) for one in both]
         table.add_row(name, *costs)
     screen.print(table)
     if not budget.proven:
