@@ -19,6 +19,7 @@ from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import CertainReport, Change, ChangeKind
+from sightline.auditing.result_parts import RulesReport
 from sightline.auditing.small_counts import broken_combinations
 from sightline.bounds.certain import CountIntervals, decide
 from sightline.format import count
@@ -33,13 +34,16 @@ _BASES = (2, 3, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000)
 
 
 def so_nobody_is_certain(
-    findings: Findings, totals: Totals | None, certain: CertainReport | None
+    findings: Findings, totals: Totals | None, certain: CertainReport | None, rules: RulesReport
 ) -> tuple[Change, ...]:
-    """Blanks, and a coarser base, after which nobody is certain; none if nobody is, or nothing was found."""
+    """Blanks, and a coarser base, after which nobody is certain; none if nobody is, or nothing was found.
+
+    ``rules`` says whether the rule k is broken.
+    """
     rows = findings.row_by_row
     if totals is None or certain is None or rows.prior.kind is SecretKind.NUMBER:
         return ()
-    if not certain.people and rows.plan.rules.k <= 1:
+    if not certain.people and not any(one.rule == "k" for one in rules.broken):
         return ()
     if any(release.numbers for release in rows.plan.releases):  # these are out, and stay what they are
         return ()

@@ -57,6 +57,14 @@ from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.auditing.result_parts import MOST_LISTED, TOP
+from sightline.auditing.told_of_people import (
+    Told,
+    is_left,
+    known_ends,
+    names_of,
+    sums_of_people,
+    told_together,
+)
 from sightline.format import count, number
 from sightline.progress import on_cores
 from sightline.tables.membership import Feature, Statistic
@@ -96,34 +104,55 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
 
 
 def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[HomogeneousCell]:
-    """Every count of two people or more whose interval leaves less than the limit of their values.
+    """Every count of two people or more, and every difference, whose interval leaves less than the limit of
+    their values.
 
     To an attacker who takes every count in it for equally likely, and to one who takes people for tosses.
     """
     counts = PublishedCounts.of(findings, totals)
     if not isinstance(counts, PublishedCounts):
         return []
-    membership, share, found = findings.membership, findings.prior.share, list[HomogeneousCell]()
-    low, high = counts.known
-    for place, cell in enumerate(counts.cells.tolist()):
-        rows, part = membership.cells[cell].rows, membership.partitions[membership.cells[cell].partition]
-        several = len(part.categories) if part.feature is Feature.INDICATOR else 1
-        chance = min(several * share, 1 - several * share)
-        least, most = max(0, math.ceil(low[place])), min(rows, math.floor(high[place]))
-        if rows < 2 or part.weighted or part.statistic is not Statistic.SUM:
+    ends, found = known_ends(counts), list[HomogeneousCell]()
+    for sums in sums_of_people(counts, ends):
+        if sums[0].people < 2:
             continue
-        number_of = np.arange(least, most + 1, dtype=np.float64)
-        logs = np.array([math.lgamma(one + 1) + math.lgamma(rows - one + 1) for one in number_of.tolist()])
-        tosses = number_of * math.log(chance) + (rows - number_of) * math.log1p(-chance) - logs
-        left = []
-        for weights in (np.ones(number_of.size), np.exp(tosses - tosses.max())):
-            mean = float(weights @ number_of / weights.sum()) / rows
-            left.append(mean * (1 - mean) / (chance * (1 - chance)))
-        if min(left) < limit_of(findings):
-            ends = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-            alike = f"{ends} of them are counted"
-            found.append(_cell(findings, cell, rows, min(left), f'"{cell_name(membership, cell)}"', alike))
+        told = [one for one in told_together(counts, sums, ends) if one.by]
+        left = [_left_in(findings, one) for one in told]
+        few = [place for place in range(len(told)) if left[place] < limit_of(findings)]
+        if few:  # what is counted itself, before what is left for others
+            place = min(few, key=lambda one: (is_left(counts, told[one]), left[one]))
+            found.append(_interval_cell(counts, told[place], left[place]))
     return found
+
+
+def _left_in(findings: Findings, told: Told) -> float:
+    """What an interval leaves of everyone's values."""
+    share = findings.prior.share
+    yes_or_no = findings.prior.kind is SecretKind.BOOLEAN
+    chance = (1 - share if told.answers == {"no"} else share) if yes_or_no else len(told.answers) * share
+    if not 0 < chance < 1:  # everybody gives one of these answers
+        return math.inf
+    ends = (one / told.people for one in (told.least, told.most))
+    if min(mean * (1 - mean) for mean in ends) >= limit_of(findings) * chance * (1 - chance):
+        return math.inf  # no mean in between leaves less
+    number_of = np.arange(told.least, told.most + 1, dtype=np.float64)
+    rest = told.people - number_of
+    logs = np.array([math.lgamma(a + 1) + math.lgamma(b + 1) for a, b in zip(number_of, rest, strict=True)])
+    tosses = number_of * math.log(chance) + rest * math.log1p(-chance) - logs
+    left = []
+    for weights in (np.ones(number_of.size), np.exp(tosses - tosses.max())):
+        mean = float(weights @ number_of / weights.sum()) / told.people
+        left.append(mean * (1 - mean) / (chance * (1 - chance)))
+    return min(left)
+
+
+def _interval_cell(counts: PublishedCounts, told: Told, left: float) -> HomogeneousCell:
+    """An interval in words."""
+    ends = f"{told.least:,}" if told.least == told.most else f"{told.least:,} to {told.most:,}"
+    how = f"left for {' or '.join(sorted(told.answers))}" if is_left(counts, told) else "counted"
+    name, alike = names_of(counts, told), f"{ends} of them are {how}"
+    name += " together" * (len(told.by) == 2)
+    return _cell(counts.findings, told.by[0].cells[0], told.people, left, name, alike)
 
 
 def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
@@ -456,7 +485,8 @@ def _cell(  # many parameters: the fields of the entry
 ) -> HomogeneousCell:
     cell = findings.membership.cells[position]
     part = findings.membership.partitions[cell.partition]
-    tells = "tell" if " together" in name.rsplit('"', 1)[-1] or "numbers together, " in name else "tells"
+    several = name.rsplit('"', 1)[-1].endswith((" together", " other numbers"))
+    tells = "tell" if several or "numbers together, " in name else "tells"
     return HomogeneousCell(
         release=findings.plan.releases[part.query].name,
         cell=", ".join([*cell.key, *([part.label] if part.label else [])]),

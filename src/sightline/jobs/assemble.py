@@ -157,7 +157,7 @@ def assemble(  # many parameters: what a table and its session give
             *_noise_changes(findings, more_noise(findings, slack()), design_noise),
         ),
         "more_to_change": lambda: "",
-        "so_nobody_is_certain": lambda: so_nobody_is_certain(findings, advice_from, certain),
+        "so_nobody_is_certain": lambda: so_nobody_is_certain(findings, advice_from, certain, rules),
         # What each release does, and what would be seen otherwise.
         "rank": lambda: findings.row_by_row.linear.rank,
         "releases": releases,

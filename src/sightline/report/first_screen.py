@@ -101,9 +101,17 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     last = [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
     if not full:
         last += _wrapped(more_line(result), width, "dim")
-    # Fewer broken rules, and then fewer exposed, where the screen would be too long.
-    for rules, fewest in ((FEW, FEW), (2, FEW), (1, FEW), (1, 1)):
-        exposed, *others = (_printed(one, width) for one in first_lists(result, rules=rules))
+    # Fewer broken rules, then fewer exposed, then no word on what settles the rest, where the screen would be
+    # too long.
+    for rules, fewest, settled in (
+        (FEW, FEW, True),
+        (2, FEW, True),
+        (1, FEW, True),
+        (1, 1, True),
+        (1, 1, False),
+    ):
+        lists = first_lists(result, rules=rules, settled=settled)
+        exposed, *others = (_printed(one, width) for one in lists)
         end = [*(line for one in others for line in one), *last]
         room = max(MOST_LINES - len(head) - len(end), fewest + 2)
         if len(head) + len(end) + min(len(exposed), room) <= MOST_LINES:
@@ -181,11 +189,17 @@ class FirstList(NamedTuple):
 
 
 def first_lists(
-    result: AuditResult, *, rules: int = FEW, longest: int = _LONGEST_NAME, more: str = ": --full"
+    result: AuditResult,
+    *,
+    rules: int = FEW,
+    longest: int = _LONGEST_NAME,
+    more: str = ": --full",
+    settled: bool = True,
 ) -> list[FirstList]:
     """Whom it concerns, at most so many broken rules, what to change, and what was not verified.
 
-    Names have at most ``longest`` letters; ``more`` says where the rest is.
+    Names have at most ``longest`` letters; ``more`` says where the rest is, and ``settled`` whether what
+    settles the unverified is said.
     """
     found = rules_of(result)
     rest = "; the rules were not tried" if found.in_all else ""
@@ -202,7 +216,7 @@ def first_lists(
         certain_list(result, more),
         FirstList("So that counts tell nobody's value", certain_changes(result)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
-        FirstList("Not verified, and needed for a pass", open_lines(result, more)),
+        FirstList("Not verified, and needed for a pass", open_lines(result, more, settled=settled)),
         FirstList("Accepted by the plan, and not verified", accepted_lines(result)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
     ]
@@ -374,10 +388,10 @@ def change_lines(result: AuditResult) -> list[str]:
     return []
 
 
-def open_lines(result: AuditResult, where: str = ": --full") -> list[str]:
+def open_lines(result: AuditResult, where: str = ": --full", *, settled: bool = True) -> list[str]:
     """What was not verified and the plan does not accept, in words, with what settles it."""
     lines = [
-        f"{_sentence(one, result)} {_settled(one, result)}"
+        f"{_sentence(one, result)} {_settled(one, result)}" if settled else _sentence(one, result)
         for one in result.unverified
         if not one.accepted and not (one.name is AssumptionName.CERTAIN and certain_list(result).lines)
     ]

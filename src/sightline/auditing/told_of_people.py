@@ -1,0 +1,203 @@
+"""What published counts, and differences of up to three, tell of the answers of the same people.
+
+Every combination that is a sum over some people tells at least and at most how many of them give some
+answers, as far as rounding and blanks let counts be known. Everybody gives one answer, so that what is told
+of some of them tells of the others: of 60 people of whom 20 have a flu and 39 nothing, one has another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.certain_people import PublishedCounts
+from sightline.auditing.differences import Sum, sums_over_same_rows
+from sightline.auditing.lowering import cell_name
+from sightline.tables.overlaps import PeopleBehind
+
+_ROUNDING = 1e-6  # of the ends of a linear program
+
+Answers = frozenset[str]
+Ends = tuple[FloatArray, FloatArray]  # the least and the most of every cell; NaN for what is not known
+
+
+class Told(NamedTuple):
+    """What some counts tell: at least and at most how many of some people give some answers."""
+
+    answers: Answers
+    people: int
+    least: int
+    most: int
+    by_least: tuple[Sum, ...]
+    by_most: tuple[Sum, ...]
+    by_draw: bool = False
+
+    def of_others(self, every: Answers) -> Told:
+        """The same of those who give no such answer."""
+        return self._replace(
+            answers=every - self.answers,
+            least=self.people - self.most,
+            most=self.people - self.least,
+            by_least=self.by_most,
+            by_most=self.by_least,
+        )
+
+    @property
+    def by(self) -> tuple[Sum, ...]:
+        """The combinations that tell it."""
+        every = (*self.by_most, *(self.by_least if self.least else ()))
+        return tuple({one.cells: one for one in every}.values())
+
+
+def known_ends(counts: PublishedCounts, places: IndexArray | None = None) -> Ends:
+    """What is known of the counts at some places, or of all of them; what chance leaves at most."""
+    membership = counts.findings.membership
+    chosen = np.arange(counts.cells.size) if places is None else places
+    low, high = np.full((2, len(membership.cells)), np.nan)
+    for ends, known in zip((low, high), counts.known, strict=True):
+        ends[counts.cells[chosen]] = known[chosen]
+    return low, high
+
+
+def sums_of_people(counts: PublishedCounts, ends: Ends) -> Iterator[list[Sum]]:
+    """All combinations of known counts, those about the same people together."""
+    membership = counts.findings.membership
+    chosen = ~np.isnan(ends[0])
+    for cell in np.flatnonzero(chosen).tolist():  # a weighted sum is no count
+        chosen[cell] &= not membership.partitions[membership.cells[cell].partition].weighted
+    same_people: dict[bytes, list[Sum]] = {}
+    for alike in sums_over_same_rows(PeopleBehind.in_memory(membership), chosen)[0]:
+        rows = int(membership.counts[alike[0].signatures].sum())
+        if rows == alike[0].people:  # else of two years, say: what each of them tells is looked at by itself
+            same_people.setdefault(alike[0].signatures.tobytes(), []).extend(alike)
+    yield from same_people.values()
+
+
+def answers_in(counts: PublishedCounts) -> Answers:
+    """Every answer that somebody may give."""
+    return frozenset(counts.findings.plan.data.categories) or frozenset({"yes", "no"})
+
+
+def answers_of(counts: PublishedCounts, combination: Sum) -> Answers:
+    """The answers that a combination counts."""
+    membership = counts.findings.membership
+    part, every = membership.partitions[membership.cells[combination.cells[0]].partition], answers_in(counts)
+    own = frozenset(part.categories) if counts.categories > 1 else frozenset({"yes"})
+    return own & every if part.above else every - own
+
+
+def _known(counts: PublishedCounts, combination: Sum, ends: Ends) -> tuple[int, int]:
+    """The least and the most people that a difference of counts may count."""
+    (low, high), (first, *others) = ends, combination.cells
+    rows = [counts.findings.membership.cells[cell].rows for cell in combination.cells]
+    least, most = low[first] - high[others].sum(), high[first] - low[others].sum()
+    if rows[0] < sum(rows[1:]):  # the others, less the first
+        least, most = -most, -least
+    return max(0, math.ceil(least)), min(combination.people, math.floor(most))
+
+
+def told_together(counts: PublishedCounts, sums: list[Sum], ends: Ends) -> list[Told]:
+    """What some combinations about the same people tell of each answer, and of what they leave.
+
+    Everybody gives one answer.
+    """
+    people, by_answers = sums[0].people, dict[Answers, list[tuple[int, int, Sum]]]()
+    for one in sums:
+        by_answers.setdefault(answers_of(counts, one), []).append((*_known(counts, one, ends), one))
+    stated = []
+    for answers, known in by_answers.items():
+        least, most = max(known, key=lambda one: one[0]), min(known, key=lambda one: one[1])
+        if least[:2] == most[:2]:
+            least = most
+        stated.append(
+            Told(
+                answers,
+                people,
+                least[0],
+                most[1],
+                (least[2],) if least[0] else (),
+                (most[2],) if most[1] < people else (),
+            )
+        )
+    patterns: dict[tuple[int, ...], set[str]] = {}
+    for answer in sorted(answers_in(counts)):
+        pattern = tuple(place for place, told in enumerate(stated) if answer in told.answers)
+        patterns.setdefault(pattern, set()).add(answer)
+    if all(len(pattern) <= 1 for pattern in patterns):
+        parts = [*stated, *(Told(frozenset(rest), people, 0, people, (), ()) for rest in _left(patterns))]
+        return [_among_others(place, parts) for place in range(len(parts))]
+    return _by_programs(stated, {frozenset(answers): pattern for pattern, answers in patterns.items()})
+
+
+def _left(patterns: dict[tuple[int, ...], set[str]]) -> list[set[str]]:
+    """The answers that no combination counts."""
+    return [answers for pattern, answers in patterns.items() if not pattern]
+
+
+def _among_others(place: int, parts: list[Told]) -> Told:
+    """What is told of one answer if everybody gives one of some."""
+    own, others = parts[place], [*parts[:place], *parts[place + 1 :]]
+    least, most = own.people - sum(one.most for one in others), own.people - sum(one.least for one in others)
+    if least > own.least:
+        own = own._replace(least=least, by_least=tuple(by for one in others for by in one.by_most))
+    if most < own.most:
+        own = own._replace(most=most, by_most=tuple(by for one in others for by in one.by_least))
+    return own
+
+
+def _by_programs(stated: list[Told], parts: dict[Answers, tuple[int, ...]]) -> list[Told]:
+    """The same where answers are counted in several ways, such as one of them, and one of two of them."""
+    from scipy.optimize import linprog  # takes long to import, and few plans need it
+
+    people, every = stated[0].people, tuple(by for one in stated for by in (*one.by_least, *one.by_most))
+    inside = np.array([[place in own for own in parts.values()] for place in range(len(stated))], dtype=float)
+    limits = np.array([one.most for one in stated] + [-one.least for one in stated], dtype=float)
+    wanted = {answers: np.array([answers == one for one in parts], dtype=float) for answers in parts}
+    wanted |= {one.answers: inside[place] for place, one in enumerate(stated)}
+    found = []
+    for answers, weights in wanted.items():
+        ends = [
+            linprog(
+                sign * weights,
+                A_ub=np.vstack([inside, -inside]),
+                b_ub=limits,
+                A_eq=np.ones((1, len(parts))),
+                b_eq=[people],
+                bounds=(0, people),
+                integrality=1,
+                method="highs",
+            )
+            for sign in (1.0, -1.0)
+        ]
+        # The true counts are among what is possible: without an answer nothing is claimed.
+        low, high = (one.fun if one.status == 0 else -np.inf for one in ends)
+        least = max(0, math.ceil(low - _ROUNDING)) if np.isfinite(low) else 0
+        most = min(people, math.floor(-high + _ROUNDING)) if np.isfinite(high) else people
+        own = next((one for one in stated if one.answers == answers), None)
+        alone = own is not None and (own.least, own.most) == (least, most)
+        found.append(own if own is not None and alone else Told(answers, people, least, most, every, every))
+    return found
+
+
+def names_of(counts: PublishedCounts, told: Told) -> str:
+    """The combinations that tell something, the first two by their names."""
+    membership = counts.findings.membership
+    names = [" − ".join(f'"{cell_name(membership, cell)}"' for cell in one.cells) for one in told.by]
+    if len(names) > 2:
+        names = [names[0], f"{len(names) - 1} other numbers"]
+    return " and ".join(names)
+
+
+def is_left(counts: PublishedCounts, told: Told) -> bool:
+    """Whether answers are not counted, but left by what others give."""
+    return any(answers_of(counts, one) != told.answers for one in told.by)
+
+
+def seen(told: Told) -> str:
+    """How many of how many people, in words."""
+    ends = f"{told.least:,}" if told.least == told.most else f"{told.least:,} to {told.most:,}"
+    return f"{ends} of {told.people:,} people"
