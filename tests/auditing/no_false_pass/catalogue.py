@@ -413,6 +413,59 @@ CASES = (
         elsewhere={"streamed": "signatures fit"},
     ),
     Case(
+        name="the rule k and a count of one person, rounded to none",
+        table=lambda: _people().with_columns(
+            ill=(pl.col("x") > 5) & (pl.col("g") > 0) | (pl.col("who") == 0)
+        ),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": {"remaining_uncertainty": 0.01},
+            "rules": {"k": 5},
+            "release": [{"name": "ill", "sql": ILL, "noise": {"law": "rounding", "to": 5}}],
+        },
+        reason=FAILED,
+        elsewhere={"streamed": "signatures fit"},
+    ),
+    Case(
+        name="the rule k and a count of one person, rounded by chance",
+        table=lambda: _people().with_columns(
+            ill=(pl.col("x") > 5) & (pl.col("g") > 0) | (pl.col("who") == 0)
+        ),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": {"remaining_uncertainty": 0.01},
+            "rules": {"k": 5},
+            "release": [{"name": "ill", "sql": ILL, "noise": {"law": "rounding", "to": 3, "how": "random"}}],
+        },
+        reason=FAILED,
+        elsewhere={"streamed": "signatures fit"},
+    ),
+    Case(
+        name="a difference of exact counts of a group of whom all are ill, beside a rounded count",
+        table=lambda: _people(300).with_columns(
+            ill=(pl.col("g") == 2) & (pl.col("who") != 2) | (pl.col("who") % 7 < 3) & (pl.col("g") != 2)
+        ),
+        plan={
+            "data": {"record": "who", "secret": "ill", "kind": "boolean"},
+            "limits": {"remaining_uncertainty": 0.1},
+            "release": [
+                {
+                    "name": "all",
+                    "sql": "SELECT COUNT(*) FILTER (WHERE ill) FROM data",
+                    "noise": {"law": "none"},
+                },
+                {
+                    "name": "some",
+                    "sql": "SELECT COUNT(*) FILTER (WHERE ill) FROM data WHERE g <> 2",
+                    "noise": {"law": "none"},
+                },
+                {"name": "ill", "sql": ILL, "noise": {"law": "rounding", "to": 100}},
+            ],
+        },
+        reason="homogeneous",
+        elsewhere={"streamed": "signatures fit"},
+    ),
+    Case(
         name="who is in the table, by a count with little noise",
         table=_people,
         plan={
