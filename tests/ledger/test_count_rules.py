@@ -29,6 +29,7 @@ WARD = "SELECT ward, COUNT(*) FILTER (WHERE ill) AS n FROM data GROUP BY ward"
 AGE = "SELECT age, COUNT(*) FILTER (WHERE ill) AS n FROM data GROUP BY age"
 BOTH = "SELECT ward, age, COUNT(*) FILTER (WHERE ill) AS n FROM data GROUP BY ward, age"
 COUNT = "COUNT(*) FILTER (WHERE ill)"
+HEALTHY = "COUNT(*) FILTER (WHERE NOT ill)"
 TOTAL = f"SELECT {COUNT} AS n FROM data"
 ROUNDED = {"noise": {"law": "rounding", "to": 5}}
 EXACT = {"noise": {"law": "none"}}
@@ -96,8 +97,12 @@ def certain(result: sl.AuditResult) -> tuple[int, int]:
             {"sql": AGE + " HAVING COUNT(*) FILTER (WHERE ill) >= 4", **EXACT},
             {"sql": TOTAL, "noise": {"law": "rounding", "to": 3, "how": "up"}},
         ),
+        (
+            {"sql": TOTAL, **ROUNDED},
+            {"sql": WARD.replace(COUNT, f"CASE WHEN {HEALTHY} < 4 THEN NULL ELSE {HEALTHY} END"), **EXACT},
+        ),
     ],
-    ids=["rounded", "blank beside a total", "blank and within", "up, down and HAVING"],
+    ids=["rounded", "blank beside a total", "blank and within", "up, down and HAVING", "CASE comes last"],
 )
 def test_entries_one_by_one_say_what_one_plan_says(
     tmp_path: Path, seed: int, releases: tuple[dict[str, Any], ...]

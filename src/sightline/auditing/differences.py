@@ -34,12 +34,15 @@ BoolArray = NDArray[np.bool_]
 
 
 def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray]:
-    """Of the chosen cells those whose numbers can be subtracted: of one feature, with the same weights."""
+    """Of the chosen cells those whose numbers can be subtracted: of one feature, with the same weights.
+
+    Those who have it and those who have not are one feature: how many people there are is public.
+    """
 
     def feature(p: int) -> str:
         part = membership.partitions[p]
         weights = part.weight or (f"{p}" if part.weighted else "")  # of a ledger, which keeps no SQL of them
-        return repr((part.feature.value, part.parameter, part.closed, part.above, weights))
+        return repr((part.feature.value, part.parameter, part.closed, weights))
 
     starts = membership.starts
     for _, parts in groupby(sorted(range(len(membership.partitions)), key=feature), key=feature):

@@ -153,7 +153,7 @@ def describe(
                 update["total"] = update["total"].model_copy(update={"span": span})
             if not alone:
                 update["named"] = named_features(findings, found, column)
-            if _has_many_steps(entry):
+            if found.attacks_claimed and _has_many_steps(entry):
                 sums = sums or SumsOfNumbers.of(findings, found)
                 update["left_by_sums"] = sums.about(column)
         entries.append(entry.model_copy(update=update))

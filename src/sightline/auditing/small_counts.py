@@ -76,8 +76,10 @@ def _all_broken(counts: PublishedCounts, kept: IndexArray | None, k: int) -> Ite
 def _draws(counts: PublishedCounts, place: int) -> list[tuple[float, float]]:
     """The intervals that chance may leave of a count."""
     rule, true = counts.rules[place], int(counts.true_counts[place])
+    people = counts.findings.membership.cells[int(counts.cells[place])].rows
     values = [math.nan if value < 0 else float(value) for value in rule.line(true)]
     low, high = rule.known_of_values(np.array(values))
+    high = np.minimum(high, people)
     return list(dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True)))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,11 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.certain_people import PublishedCounts
 from sightline.auditing.differences import Sum, sums_over_same_rows
 from sightline.auditing.lowering import cell_name
+from sightline.tables.membership import Feature, Membership, Partition
 from sightline.tables.overlaps import PeopleBehind
 
+YES = "yes"
+YES_OR_NO_ANSWERS = frozenset({YES, "no"})
 _ROUNDING = 1e-6  # of the ends of a linear program
 
 Answers = frozenset[str]
@@ -53,6 +57,24 @@ class Told(NamedTuple):
         return tuple({one.cells: one for one in every}.values())
 
 
+def as_one_side(membership: Membership, every: Answers) -> Membership:
+    """The same counts, each of some answers or of all others: of these the side that has the first answer.
+
+    So counts of those who are ill and of those who are not can be subtracted.
+    """
+    first, parts = min(every), list[Partition]()
+    for part in membership.partitions:
+        own = frozenset(part.categories) & every
+        if part.feature is Feature.INDICATOR and first not in own:
+            others = tuple(sorted(every - own))
+            parts.append(replace(part, parameter=others, above=not part.above))
+        elif part.feature is Feature.INDICATOR:
+            parts.append(replace(part, parameter=tuple(sorted(own))))
+        else:
+            parts.append(part)
+    return replace(membership, partitions=tuple(parts))
+
+
 def known_ends(counts: PublishedCounts, places: IndexArray | None = None) -> Ends:
     """What is known of the counts at some places, or of all of them; what chance leaves at most."""
     membership = counts.findings.membership
@@ -60,12 +82,13 @@ def known_ends(counts: PublishedCounts, places: IndexArray | None = None) -> End
     low, high = np.full((2, len(membership.cells)), np.nan)
     for ends, known in zip((low, high), counts.known, strict=True):
         ends[counts.cells[chosen]] = known[chosen]
-    return low, high
+    people = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
+    return np.maximum(low, 0.0), np.minimum(high, people)  # where nobody has two rows in a number
 
 
 def sums_of_people(counts: PublishedCounts, ends: Ends) -> Iterator[list[Sum]]:
     """All combinations of known counts, those about the same people together."""
-    membership = counts.findings.membership
+    membership = as_one_side(counts.findings.membership, answers_in(counts))
     chosen = ~np.isnan(ends[0])
     for cell in np.flatnonzero(chosen).tolist():  # a weighted sum is no count
         chosen[cell] &= not membership.partitions[membership.cells[cell].partition].weighted
@@ -78,23 +101,38 @@ def sums_of_people(counts: PublishedCounts, ends: Ends) -> Iterator[list[Sum]]:
 
 
 def answers_in(counts: PublishedCounts) -> Answers:
-    """Every answer that somebody may give."""
-    return frozenset(counts.findings.plan.data.categories) or frozenset({"yes", "no"})
+    """Every answer that somebody may give; of a yes or no, the yes is first."""
+    return frozenset(counts.findings.plan.data.categories) or YES_OR_NO_ANSWERS
 
 
-def answers_of(counts: PublishedCounts, combination: Sum) -> Answers:
-    """The answers that a combination counts."""
-    membership = counts.findings.membership
-    part, every = membership.partitions[membership.cells[combination.cells[0]].partition], answers_in(counts)
-    own = frozenset(part.categories) if counts.categories > 1 else frozenset({"yes"})
-    return own & every if part.above else every - own
+def _answers_of_cell(counts: PublishedCounts, cell: int) -> Answers:
+    """The answers that a published number counts."""
+    membership, every = counts.findings.membership, answers_in(counts)
+    part = membership.partitions[membership.cells[cell].partition]
+    own = frozenset(part.categories) & every if counts.categories > 1 else frozenset({YES})
+    return own if part.above else every - own
+
+
+def _one_side(counts: PublishedCounts, cell: int) -> tuple[Answers, bool]:
+    """The answers of a published number or all others, whichever has the first; whether they are its own."""
+    every, own = answers_in(counts), _answers_of_cell(counts, cell)
+    first = YES if counts.categories == 1 else min(every)
+    return (own, True) if first in own else (every - own, False)
 
 
 def _known(counts: PublishedCounts, combination: Sum, ends: Ends) -> tuple[int, int]:
     """The least and the most people that a difference of counts may count."""
-    (low, high), (first, *others) = ends, combination.cells
-    rows = [counts.findings.membership.cells[cell].rows for cell in combination.cells]
-    least, most = low[first] - high[others].sum(), high[first] - low[others].sum()
+    cells = combination.cells
+    rows = [counts.findings.membership.cells[cell].rows for cell in cells]
+    own = [_one_side(counts, cell)[1] for cell in cells]
+    low, high = (
+        [
+            float(end[cell]) if mine else size - float(other[cell])
+            for cell, size, mine in zip(cells, rows, own, strict=True)
+        ]
+        for end, other in (ends, ends[::-1])
+    )
+    least, most = low[0] - sum(high[1:]), high[0] - sum(low[1:])
     if rows[0] < sum(rows[1:]):  # the others, less the first
         least, most = -most, -least
     return max(0, math.ceil(least)), min(combination.people, math.floor(most))
@@ -107,7 +145,9 @@ def told_together(counts: PublishedCounts, sums: list[Sum], ends: Ends) -> list[
     """
     people, by_answers = sums[0].people, dict[Answers, list[tuple[int, int, Sum]]]()
     for one in sums:
-        by_answers.setdefault(answers_of(counts, one), []).append((*_known(counts, one, ends), one))
+        by_answers.setdefault(_one_side(counts, one.cells[0])[0], []).append(
+            (*_known(counts, one, ends), one)
+        )
     stated = []
     for answers, known in by_answers.items():
         least, most = max(known, key=lambda one: one[0]), min(known, key=lambda one: one[1])
@@ -186,7 +226,10 @@ def _by_programs(stated: list[Told], parts: dict[Answers, tuple[int, ...]]) -> l
 def names_of(counts: PublishedCounts, told: Told) -> str:
     """The combinations that tell something, the first two by their names."""
     membership = counts.findings.membership
-    names = [" − ".join(f'"{cell_name(membership, cell)}"' for cell in one.cells) for one in told.by]
+    names = []
+    for one in told.by:
+        between = " − " if len({_answers_of_cell(counts, cell) for cell in one.cells}) == 1 else " and "
+        names.append(between.join(f'"{cell_name(membership, cell)}"' for cell in one.cells))
     if len(names) > 2:
         names = [names[0], f"{len(names) - 1} other numbers"]
     return " and ".join(names)
@@ -194,7 +237,7 @@ def names_of(counts: PublishedCounts, told: Told) -> str:
 
 def is_left(counts: PublishedCounts, told: Told) -> bool:
     """Whether answers are not counted, but left by what others give."""
-    return any(answers_of(counts, one) != told.answers for one in told.by)
+    return any(_answers_of_cell(counts, cell) != told.answers for one in told.by for cell in one.cells)
 
 
 def seen(told: Told) -> str:

@@ -378,7 +378,7 @@ class Ledger:
         )
         added = PastRelease(
             number=number,
-            release=release,
+            release=frozen.release,
             epoch=epoch,
             numbers=frozen.numbers,
             groups=renumbered(frozen.groups, person),
