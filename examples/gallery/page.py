@@ -70,7 +70,7 @@ parameters from which document, and in `gap` what the audit does not reach. Then
 
 def guessed(result: sl.AuditResult) -> str:
     """How often a guess is right at most, or to how much a number is known."""
-    return before_after(result).numbers[1].removeprefix("right at most ")
+    return before_after(result).numbers[1].removeprefix("right ").removeprefix("at most ")
 
 
 def rows_of(audited: Audited) -> tuple[list[str], list[str]]:

@@ -19,7 +19,7 @@ from tests.report.report_cases import RESULTS, microgrid
 MOST_SCREENS = 2.0
 DESK, PHONE = 1280, 390
 
-# Cells of one word, such as a number with its sign, that are on several lines; cells of which something is cut off.
+# Cells of one word, such as a number with its sign, on several lines; cells of which a part is cut off.
 _BROKEN = """() => [...document.querySelectorAll("table.first td")].filter((cell) => {
   const whole = !cell.textContent.includes(" ");
   const lines = new Set([...cell.firstElementChild.getClientRects()].map((box) => Math.round(box.top)));

@@ -22,7 +22,7 @@ from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.bounds.assessment import lower_of_some
 from sightline.bounds.lines import FEW_ROWS, MOST_KINDS
-from sightline.format import number
+from sightline.format import number, percent_at_most
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
@@ -80,7 +80,7 @@ def _slack(findings: Findings) -> NoiseSlack | None:
     epsilon = None if factor is None else _audited_epsilon(findings, factor, limit)
     if factor is None:
         return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
-    text = _words(factor, epsilon) if holds else _need(factor, epsilon)
+    text = slack_words(factor, epsilon) if holds else need_words(factor, epsilon)
     return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
 
 
@@ -133,7 +133,7 @@ def _of_all(slacks: Sequence[NoiseSlack | None]) -> NoiseSlack | None:
         return next(one for one in known if one.noise_factor is None)
     epsilons = [one.epsilon for one in known if one.epsilon is not None]
     factor, epsilon = max(factors), min(epsilons) if len(epsilons) == len(slacks) else None
-    text = _words(factor, epsilon) if holds else _need(factor, epsilon)
+    text = slack_words(factor, epsilon) if holds else need_words(factor, epsilon)
     return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
 
 
@@ -155,7 +155,12 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     return epsilon if least.lower >= limit else None
 
 
-def _words(factor: float, epsilon: float | None) -> str:
+def slack_words(factor: float, epsilon: float | None) -> str:
+    """How much less noise would do.
+
+    >>> slack_words(0.041, None).partition(". ")[0]
+    'On average over what values may be, it holds; 4.1 % of the noise would be enough'
+    """
     if factor >= 1:
         return _NO_SLACK
     # With less noise the true values may show what it hides today: groups that are alike, or few values.
@@ -164,11 +169,12 @@ def _words(factor: float, epsilon: float | None) -> str:
         up_to += f" up to epsilon = {number(epsilon, 3)}"
     if factor <= LEAST_FACTOR:
         return f"{up_to}, even with a hundred-thousandth of the noise: the groups protect everyone. {_AGAIN}"
-    smaller = number(rounded(1 / factor, up=False), 3)  # so that the slack holds as it is printed
-    return f"{up_to}; the noise could be {smaller} times smaller. {_AGAIN}" if smaller != "1" else _NO_SLACK
+    enough = percent_at_most(factor)  # so that the slack holds as it is printed
+    return f"{up_to}; {enough} of the noise would be enough. {_AGAIN}" if enough != "100 %" else _NO_SLACK
 
 
-def _need(factor: float, epsilon: float | None) -> str:
+def need_words(factor: float, epsilon: float | None) -> str:
+    """How much more noise is needed."""
     budget = "" if epsilon is None else f", which is a budget of epsilon = {number(epsilon, 3)}"
     return f"It needs {number(factor, 3)} times the noise on every number{budget}."
 

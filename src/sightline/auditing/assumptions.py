@@ -68,14 +68,14 @@ _NOT_COMPARED = (
 )
 _JUDGED_ALONE = "may tell something about this one, and something is published about it: each is judged alone"
 _DRAWN_KNOWN = (
-    "of 100 records are known to the attacker, drawn by their keys; nothing is shown of those, nor for "
+    "of 100 records {} known to the attacker, drawn by their keys; nothing is shown of those, nor for "
     "another draw"
 )
 
 
 _UNEQUAL = (
-    "because it adds up the rows of a record, whose number is public: a sum of few rows is spread less than "
-    "the bounds, and hides others less; publish the rows themselves, or bound them to as many for everyone"
+    "because a value adds up rows, and how many is public: a sum of few rows is spread less than the bounds "
+    "say, and hides others less; publish the rows themselves, or bound them to as many for everyone"
 )
 
 
@@ -100,10 +100,11 @@ _NOTHING_GUARANTEED = (
     "table whose counts are exact, rounded or blank tells whoever knows everyone else that somebody is in it"
 )
 _NOT_GUARANTEED = (
-    "table without a frame: the noise alone does not keep the limit for who is in it, and nothing else is "
+    "table has no frame: the noise alone does not keep the limit for who is in it, and nothing else is "
     "known to protect that"
 )
 _CERTAIN = "certain: no other value fits the published counts"
+_DRAWS = "simulated draws of the rounding, in which no other value fits the counts"
 
 
 _NEVER = "with even chances for the others alone, somebody may keep less than the limit"
@@ -164,9 +165,8 @@ class AssumptionCase:
 
 
 _UNDER_K = (
-    "without noise under the rule k, of which it is not decided how many people are counted: that needs one "
-    "row a record, or one in each number and values = 'independent', nobody whom the attacker knows, and a "
-    "table in memory"
+    "no noise, and whether the rule k holds for {} is not decided: that needs one row a record, or one in "
+    "each number and values = 'independent', nobody whom the attacker knows, and a table in memory"
 )
 
 
@@ -234,7 +234,8 @@ def cases_of(
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     found = membership.occurring
     if not found.few:  # a step
-        few = f"all multiples of {found.step or 1:g} in the bounds, and the noise does not hide which it is"
+        multiples = f"the multiples of {found.step or 1:g} in the bounds"
+        few = f"possible, {multiples}, and noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
     return (
@@ -282,7 +283,7 @@ def cases_of(
             name=name.GROUPS,
             count=_lists_groups(findings),
             one=f"release {_LISTS_WHO_IS_THERE}",
-            many=f"releases {_LISTS_WHO_IS_THERE}",
+            many=f"releases {_LISTS_WHO_IS_THERE.replace('has no line', 'have no line')}",
             owner_only=False,
         ),
         AssumptionCase(
@@ -320,8 +321,8 @@ def cases_of(
         AssumptionCase(
             name=name.CERTAIN,
             count=told.by_draw if told.draws[0] else 0,
-            one=f"record may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
-            many=f"records may be {_CERTAIN} in {told.draws[0]} of {told.draws[1]} simulated draws",
+            one=f"record is certain in some of {told.draws[1]} {_DRAWS}",
+            many=f"records are certain in some of {told.draws[1]} {_DRAWS}",
         ),
         AssumptionCase(
             name=name.PRESENCE,
@@ -346,8 +347,8 @@ def cases_of(
         AssumptionCase(
             name=name.COUNT_RULES,
             count=_counts_not_looked_at(findings),
-            one=f"count {_UNDER_K}",
-            many=f"counts {_UNDER_K}",
+            one=f"count has {_UNDER_K.format('it')}",
+            many=f"counts have {_UNDER_K.format('them')}",
             owner_only=False,
         ),
         AssumptionCase(
@@ -423,8 +424,8 @@ def cases_of(
         AssumptionCase(
             name=name.DRAWN,
             count=_worst(findings, _drawn),
-            one=_DRAWN_KNOWN,
-            many=_DRAWN_KNOWN,
+            one=_DRAWN_KNOWN.format("is"),
+            many=_DRAWN_KNOWN.format("are"),
             owner_only=False,
         ),
     )

@@ -63,7 +63,9 @@ _SETTLED_BY = {
     AssumptionName.PRESENCE: "Add noise until it alone keeps the limit, or give a frame",
     AssumptionName.COUNT_RULES: "Publish coarser groups, or add noise whose law is known",
     AssumptionName.LOCAL: "Add noise until it alone keeps the limit, or publish means instead",
-    AssumptionName.HOMOGENEOUS: "State a realistic prior, publish coarser groups there, or add noise",
+    AssumptionName.HOMOGENEOUS: (
+        "State a realistic prior ({prior} in [attacker]), publish coarser groups there, add noise"
+    ),
     AssumptionName.FEW_VALUES: 'Write prior = "two-point" in [attacker]',
     AssumptionName.VALUES: 'Write values = "constant" in [data] if it is so by rule',
     AssumptionName.ROWS_APART: 'Leave out values = "independent"',
@@ -74,6 +76,10 @@ _SETTLED_BY = {
 
 
 _RULE, _CERTAIN = ("rule", "why", "which numbers"), ("who", "value", "by which counts")
+
+
+# How to state what people believe beforehand, by the kind of the secret.
+_PRIORS = {"number": 'prior = "population.csv"', "boolean": "prior = { yes = 0.03 }"}
 
 
 def print_first_screen(result: AuditResult, screen: Console, *, full: bool = False) -> None:
@@ -236,18 +242,18 @@ def certain_list(result: AuditResult, more: str = "") -> FirstList:
         )
     if found is None or not found.groups:
         return FirstList("", [])
-    rest = f" in {len(found.groups):,} groups{more}" if len(found.groups) > FEW else ""
-    title = f"Certain: {count(found.people, 'record')}{rest}, and the counts that leave no other value"
+    where = f" ({more.removeprefix(': ')})" if more else ""
+    rest = f" in {len(found.groups):,} groups{where}" if len(found.groups) > FEW else ""
+    title = f"Certain: {records(found.people, result)}{rest}, and the counts that leave no other value"
     cells = [_certain_cells(one) for one in found.groups[:FEW]]
     return FirstList(title, ["  ".join(one) for one in cells], True, cells=cells, heads=_CERTAIN)
 
 
 def _likely_line(likely: LikelyGroup, result: AuditResult) -> str:
     whom = f"{likely.label}, " if likely.label else ""
-    return one_line(
-        f"{whom}{records(likely.people, result)}: {likely.value} with {percent(likely.chance)}, which leaves "
-        f"{percent(likely.left)} of the variance"
-    )
+    who_believed = f"{whom}{records(likely.people, result)}: {likely.value}"
+    left = f"which leaves {percent(likely.left)} of the variance"
+    return one_line(f"{who_believed} with a chance of {percent(likely.chance)}, {left}")
 
 
 def certain_changes(result: AuditResult) -> list[str]:
@@ -433,7 +439,10 @@ def public_line(result: AuditResult) -> str:
 def _some(names: tuple[str, ...]) -> str:
     """The first few names of columns, and how many more there are."""
     more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-    return ", ".join(short(one_line(name), _LONGEST_NAME) for name in names[:NAMED]) + more
+    shown = [short(one_line(name), _LONGEST_NAME) for name in names[:NAMED]]
+    return (
+        f"{', '.join(shown)}{more}" if more or len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+    )
 
 
 def alike_in_all(result: AuditResult) -> int:
@@ -458,9 +467,12 @@ def _settled(one: Unverified, result: AuditResult) -> str:
     by = _SETTLED_BY.get(one.name, "").replace("{secret}", one_line(result.secret))
     if one.name is AssumptionName.CLIPPED and result.kind == "category":
         by = "Declare them as categories"
+    if one.name is AssumptionName.FEW_VALUES and result.kind == "category":
+        by = "Leave categories out that nobody can have"
+    by = by.replace("{prior}", _PRIORS.get(result.kind, "prior"))
     if one.name in NOT_ACCEPTED:
         return f"{by}."
-    return f"{accept} in [limits] if that is right." if not by else f"{by}, or {accept}."
+    return f"Write {accept} in [limits] if that is right." if not by else f"{by}, or {accept}."
 
 
 def more_line(result: AuditResult) -> str:

@@ -270,7 +270,7 @@ def view_line(result: AuditResult) -> str:
     if shown.guess:
         asked = f"{secret} {whom}"
         if result.least_about is not None:
-            asked = f"Whether {one_line(result.least_about)} {whom}"
+            asked = f"Whether {one_line(result.least_about)} holds {whom.replace('of', 'for', 1)}"
         others = _other_guesses(result, view)
         if after == NOT_BOUNDED:
             asked = asked[0].lower() + asked[1:] if result.least_about is not None else asked
@@ -279,8 +279,10 @@ def view_line(result: AuditResult) -> str:
     if (total := view.total) is None:
         if after == NOT_BOUNDED:
             return f"{secret} {whom} is known to an error without a lower bound; before {before}."
-        seen = "" if view.of == "value" else "The best seen combination of rows, in units of one row: "
-        return f"{seen}{secret} {whom} is known to {after}; before {before}."
+        of = (
+            "" if view.of == "value" else ", in the sharpest combination of its rows and in units of one row,"
+        )
+        return f"{secret} {whom}{of} is known to {after}; before {before}."
     if after == NOT_BOUNDED:
         return _total_line(result, total, f"known to an error without a lower bound; before {before}")
     return _total_line(result, total, f"known to {after}; before {before}")
@@ -317,7 +319,7 @@ def _other_guesses(result: AuditResult, view: SharpestView) -> str:
         first, more = number(view.people_right_before, 3), number_at_most(view.people_beyond_chance)
         everyone = records(result.records, result)
         sentences.append(
-            f" Of all {everyone}, {first} are guessed right before, and at most {more} more after."
+            f" Of all {everyone}, {first} on average are guessed right before, and at most {more} more after."
         )
     if view.sure_after is not None and view.sure_after < _ALL_OF_THEM:
         sentences.append(
@@ -354,7 +356,7 @@ def _left_under(belief: BeliefReport) -> str:
     """What is left under a belief: of a total as ± of what it was before, or as a share."""
     if (total := belief.total) is not None:
         after = after_words(total.before, total.after_lower, total.after_upper)
-        return f" ({after} of {number(total.before, 3)})"
+        return f" (their total is then known to {after}, before to ± {number(total.before, 3)})"
     left = belief.least_remaining_uncertainty
     if left is not None and says_nothing(left.lower, left.upper):
         return f" (what is left is {NOT_BOUNDED})"
@@ -529,13 +531,14 @@ def _line(result: AuditResult) -> str:
         return f"Do not publish this yet. {broken} a rule ({one_line(rules.checked)}).{limit}"
     if verdict.limit is None:
         told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
-        return f"{told}. No limit was set: --limit 50% judges it."
+        short_of = sum(result.distribution.records[: len(result.distribution.records) // 2])
+        return f"{told}. No limit was set: at 50 %, {short_of:,} would fall short; --limit 50% judges it."
     of_stddev = 100 * math.sqrt(verdict.limit)
     variance = f"variance ({number_ends(of_stddev, of_stddev)[0]} % of the ±)"
     share = f"{percent_stated(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
     asked = said(", or of whether ", result.least_about)
     if verdict.known_to is not None:
-        share, asked = f"± {number(verdict.known_to, 6)}", ""  # a yes or no has no unit
+        return _closeness_line(result, everyone)
     if verdict.guessed_right is not None:
         return _guesses_line(result, everyone)
     share = one_line(f"{share} of {result.secret}{asked}")
@@ -575,6 +578,21 @@ def _passes(result: AuditResult, why: str) -> str:
     return f"A person has to decide this: the plan accepts {told}. Apart from that: {why}"
 
 
+def _closeness_line(result: AuditResult, everyone: str) -> str:
+    """Whether a limit on how closely a number is known holds."""
+    verdict, secret = result.verdict, one_line(result.secret)
+    closely = f"known more closely than to ± {number(verdict.known_to or 0.0, 6)}"
+    match verdict.status:
+        case VerdictStatus.PASSED:
+            average = f", on average over {result.prior}" if result.prior else ""
+            return _passes(result, f"{secret} of none of {everyone} is {closely}{average}.")
+        case VerdictStatus.FAILED:
+            below = f"{verdict.below_limit:,} of {everyone}"
+            return f"Do not publish this yet. {secret} of {below} may be {closely}."
+        case _:
+            return f"Not yet. Nobody is found whose {secret} is {closely}, but {_lacks(result)}."
+
+
 def _guesses_line(result: AuditResult, everyone: str) -> str:
     """Whether a limit on how often a guess is right holds."""
     verdict, secret = result.verdict, one_line(result.secret)
@@ -586,12 +604,12 @@ def _guesses_line(result: AuditResult, everyone: str) -> str:
             return _passes(result, f"No guess at {secret} of {everyone} {often}.")
         case VerdictStatus.FAILED:
             return (
-                f"Do not publish this yet. {secret} of {verdict.below_limit:,} of {everyone} may be guessed "
-                f"right more than {most} of the time."
+                f"Do not publish this yet. For {verdict.below_limit:,} of {everyone} a guess at {secret} may "
+                f"be right more than {most} of the time."
             )
         case _:
-            often = f"{secret} is guessed right more than {most} of the time"
-            return f"Not yet. Nobody is found whose {often}, but {_lacks(result)}."
+            often = f"for whom a guess at {secret} is right more than {most} of the time"
+            return f"Not yet. Nobody is found {often}, but {_lacks(result)}."
 
 
 def _lacks(result: AuditResult) -> str:
