@@ -263,9 +263,10 @@ def test_what_to_leave_out_is_found_whenever_it_reaches_the_limit(seed: int) -> 
     enough = [rows.tolist() for rows in sets if rows.size < numbers and below_without(rows) == 0]
     proposed = [rows.tolist() for rows in remedies.may_suffice(found, linear)]
     assert all(rows in proposed for rows in enough)
-    dropped = [one for one in remedies.reaching(found, None) if one.kind == "drop"]
+    tried = [one for one in remedies.reaching(found, None) if one.kind == "drop"]
+    dropped = [one for one in tried if one.reaches_limit]
     assert bool(dropped) >= bool(enough and enough[0] == proposed[0])
-    assert all(one.reaches_limit for one in dropped)
+    assert bool(dropped) != (len(tried) > len(dropped))  # that none is enough is said where it is so
 
 
 @pytest.mark.parametrize("epsilon", [32.0, 50.0])

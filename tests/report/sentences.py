@@ -100,6 +100,7 @@ def base() -> AuditResult:
             "homogeneous": (),
             "looks_odd": (),
             "slack": None,
+            "tried": (),
             "prior": "values spread evenly from 0 to 40",
             "taken_as_public": (),
             "explained": None,
@@ -357,6 +358,9 @@ def changes() -> States:
         yield f"a change ({one.kind.value})", change_lines(result(verdict=failed, what_to_change=(one,)))[0]
     for line in change_lines(result(verdict=failed, what_to_change=())):
         yield "nothing is enough", line
+    tried = ('publish "fine" with isle and west of area as one group', "leave out any one number or release")
+    for line in change_lines(result(verdict=failed, what_to_change=(), tried=tried)):
+        yield "what was tried", line
     none = NoiseSlack(holds=False, noise_factor=None, epsilon=None, text="No amount of noise is enough.")
     for line in change_lines(result(verdict=failed, what_to_change=(), slack=none)):
         yield "nothing is enough, and why", line

@@ -190,9 +190,7 @@ def test_only_changes_that_reach_the_limit_are_listed() -> None:
         assert change.effect not in line
     none = result.model_copy(update={"what_to_change": ()})
     (line,) = change_lines(none)
-    assert line.startswith(
-        "Coarser groups, one number or release fewer, and more noise: none is enough alone."
-    )
+    assert line.startswith("Tried, and not enough: leave out any one number or release.")
 
 
 def test_names_that_would_move_the_cursor_do_not() -> None:

@@ -29,7 +29,10 @@ from sightline.format import count, number
 from sightline.progress import report
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.edited_releases import group_columns, grouped_by
+from sightline.tables.sql.fragments import literal
 
+# In the order in which publishers try them.
+_TRIED = (ChangeKind.MERGE, ChangeKind.SELDOM, ChangeKind.DROP, ChangeKind.COARSER)
 _MOST_AUDITED = 2  # numbers or releases without which the limit may hold
 
 
@@ -47,9 +50,10 @@ def reaching(
     findings: Findings, slack: NoiseSlack | None, coarser: Callable[[], tuple[Change, ...]] = tuple
 ) -> tuple[Change, ...]:
     """The changes after which everyone keeps the limit, as far as few audits find them, in the order in which
-    publishers try them: coarser groups, fewer numbers, more noise.
+    publishers try them: groups merged, less often, fewer numbers, coarser groups, more noise.
 
-    ``coarser`` looks for coarser groups. They stand in the place of a second one to leave out.
+    ``coarser`` looks for other groups. They stand in the place of a second one to leave out. At the end are
+    those that were tried and are not enough.
     """
     found, common = findings.linear, more_noise(findings, slack)
     try:
@@ -57,9 +61,15 @@ def reaching(
     except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
         proposed = []
     enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
-    if groups := coarser():
-        enough = [*groups, *enough[:1]]
-    return (*enough, *([common] if common is not None and common.reaches_limit else []))
+    tried = []
+    if not enough and _can_be_left_out(findings, found):
+        tried = [Change(kind=ChangeKind.DROP, text="leave out any one number or release")]
+    others = coarser()
+    groups = [one for one in others if one.reaches_limit]
+    tried = [*(one for one in others if not one.reaches_limit), *tried]
+    if groups:
+        enough = sorted([*groups, *enough[:1]], key=lambda one: _TRIED.index(one.kind))
+    return (*enough, *([common] if common is not None and common.reaches_limit else []), *tried)
 
 
 def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArray]:
@@ -70,13 +80,7 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     are not published. Where that is less than the limit no audit is needed; elsewhere the audit decides.
     """
     linear, rows = found.linear, found.linear.row_count
-    if (
-        not (found.has_at_most(MOST_FACTORISED) and found.below_limit)
-        or linear.columns_of_unit > 1
-        or findings.questions
-    ):
-        return
-    if findings.pricing.exact.any():
+    if not _can_be_left_out(findings, found):
         return
     units, variance = linear.units, linear.design.prior.scale
     of_unit = np.repeat(np.arange(len(units)), np.diff(units.starts))
@@ -104,6 +108,13 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
     for chosen in (*singles, *wholes):
         if least_without(chosen) >= found.limit:
             yield chosen
+
+
+def _can_be_left_out(findings: Findings, found: LinearFindings) -> bool:
+    """Whether it is looked for numbers to leave out: of noisy numbers about one value each, not too many."""
+    small = bool(found.has_at_most(MOST_FACTORISED) and found.below_limit)
+    asked = found.linear.columns_of_unit > 1 or bool(findings.questions)
+    return small and not asked and not findings.pricing.exact.any()
 
 
 def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
@@ -195,31 +206,40 @@ def with_factor(slack: NoiseSlack, limit: str) -> Change:
     )
 
 
-_MOST_GROUPINGS = 4
+_MOST_GROUPINGS = 4  # that are audited, of those that merge groups and of those that make all coarser
+_FEWEST_IN_A_GROUP = 3  # records, in half of the groups: of a key's values nobody merges two
 
 
 class _Coarser(NamedTuple):
+    kind: ChangeKind
     plan: Plan
     releases: tuple[str, ...]
     text: str
 
 
 def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
-    """The first coarser grouping that reaches the limit; nothing if none does, or if all keep it."""
+    """The first groups merged or published less often, and the first coarser ones, that reach the limit.
+
+    Nothing if none does, or if all keep it; coarser groups are tried where merged ones are not enough.
+    """
     found, plan = findings.linear, session.plan
     small = found.has_at_most(MOST_FACTORISED)
     if not found or not found.limit or not findings.not_shown or not small or plan.rules.given:
         return ()
-    for audited, coarser in enumerate(_candidates(session)):
-        if audited == _MOST_GROUPINGS:
-            break
-        report("trying coarser groups", audited / _MOST_GROUPINGS)
+    candidates = list(_candidates(session))
+    mild = [one for one in candidates if one.kind is not ChangeKind.COARSER][:_MOST_GROUPINGS]
+    strong = [one for one in candidates if one.kind is ChangeKind.COARSER][:_MOST_GROUPINGS]
+    tried: list[Change] = []
+    for audited, coarser in enumerate([*mild, *strong]):
+        report("trying other groups", audited / (len(mild) + len(strong)))
         try:
             with opened(coarser.plan, session.base, limits=session.limits) as other:
                 after = find(coarser.plan, other.membership(), values=other.values)
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
-        if after.not_shown == 0:
+        if after.not_shown:
+            tried.append(Change(kind=coarser.kind, text=coarser.text))
+        else:
             before, now = len(findings.membership.cells), len(after.membership.cells)
             cost = f"{before - now:,} of {count(before, 'number')} fewer"
             if now >= before:  # lines that HAVING leaves out may be published
@@ -227,7 +247,7 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
             effect = f"then everyone keeps at least {plan.limits.text}"
             return (
                 Change(
-                    kind=ChangeKind.COARSER,
+                    kind=coarser.kind,
                     release=coarser.releases[0] if len(coarser.releases) == 1 else None,
                     reaches_limit=True,
                     text=f"{coarser.text}: {effect}",
@@ -235,7 +255,7 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                     cost=cost,
                 ),
             )
-    return ()
+    return tuple(tried)
 
 
 def _candidates(session: Session) -> Iterator[_Coarser]:
@@ -254,7 +274,7 @@ def _candidates(session: Session) -> Iterator[_Coarser]:
     for place in range(max(map(len, ways), default=0)):
         for column, coarser in zip(columns, ways, strict=True):
             if place < len(coarser):
-                by, words = coarser[place]
+                kind, by, words = coarser[place]
                 named = tuple(one.name for one in open_ones if column in own[one.name])
                 releases = tuple(
                     one.model_copy(update={"sql": grouped_by(one.sql, column, by, dialect)})
@@ -263,16 +283,25 @@ def _candidates(session: Session) -> Iterator[_Coarser]:
                     for one in plan.releases
                 )
                 listed = ", ".join(f'"{name}"' for name in named[:3]) + ", …" * (len(named) > 3)
-                text = f"publish {listed} by {words}, GROUP BY {by}"
-                yield _Coarser(plan.model_copy(update={"releases": releases}), named, text)
+                text = f"publish {listed} {words}, GROUP BY {by}"
+                yield _Coarser(kind, plan.model_copy(update={"releases": releases}), named, text)
 
 
-def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
+def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, str]]:
     """Expressions of SQL that put the values of a column together, the finest first, and each in words."""
     kinds = {one.name: one.kind for one in session.engine.columns()}
     if column not in kinds:
         return
     quoted = _identifier(column)
+    if kinds[column] is ColumnKind.TIME:
+        for period in ("week", "month", "quarter", "year"):
+            yield ChangeKind.SELDOM, f"DATE_TRUNC('{period}', {quoted})", f"once a {period}"
+    if kinds[column] is ColumnKind.TEXT:
+        for names in _smallest_groups(session, quoted):
+            texts = ", ".join(map(literal, names))
+            both = f"{', '.join(names[:-1])} and {names[-1]}"
+            by = f"CASE WHEN {quoted} IN ({texts}) THEN {literal(' or '.join(names))} ELSE {quoted} END"
+            yield ChangeKind.MERGE, by, f"with {both} of {column} as one group"
     if kinds[column] is ColumnKind.NUMBER:
         query = f"SELECT COUNT(DISTINCT {quoted}) AS n, MAX({quoted}) - MIN({quoted}) AS span FROM data"
         found = session.engine.fetch(query)
@@ -280,7 +309,8 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
         round_steps = (one * 10**power for power in count_up() for one in (1, 2, 5))
         for step in takewhile(lambda one: span > one, round_steps):
             if span / step + 1 < values:
-                yield f"FLOOR({quoted} / {step}) * {step}", f"{column} in steps of {step:,}"
+                by = f"FLOOR({quoted} / {step}) * {step}"
+                yield ChangeKind.COARSER, by, f"by {column} in steps of {step:,}"
     for other in session.plan.data.public or ():
         if other != column and other in kinds and other not in (session.plan.data.record,):
             both = _identifier(other)
@@ -290,7 +320,20 @@ def _ways(session: Session, column: str) -> Iterator[tuple[str, str]]:
             )
             sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
             if 1 < sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
-                yield both, f"{other}, which {column} decides"
+                yield ChangeKind.COARSER, both, f"by {other}, which {column} decides"
+
+
+def _smallest_groups(session: Session, quoted: str) -> list[tuple[str, ...]]:
+    """The two and the three values of a column that fewest records have; none of a column like a key."""
+    record = _identifier(session.plan.data.record)
+    found = session.engine.fetch(
+        f"SELECT {quoted} AS v, COUNT(DISTINCT {record}) AS n FROM data WHERE {quoted} IS NOT NULL "
+        f"GROUP BY {quoted} ORDER BY n, v"
+    )
+    values, sizes = [str(one) for one in found["v"].tolist()], found["n"].tolist()
+    if len(values) < 3 or sizes[len(sizes) // 2] < _FEWEST_IN_A_GROUP:
+        return []
+    return [tuple(values[:number]) for number in (2, 3) if number < len(values)]
 
 
 def _identifier(name: str) -> str:

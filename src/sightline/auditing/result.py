@@ -216,6 +216,8 @@ class ChangeKind(StrEnum):
     DROP = "drop"  # leave a release out
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
+    MERGE = "merge"  # publish the smallest groups as one
+    SELDOM = "seldom"  # publish less often: by week in place of by day
     COARSER = "coarser"  # group by something coarser
     BLANK = "blank"  # withhold some counts
     ROUND = "round"  # round counts to a larger base
@@ -287,6 +289,7 @@ class AuditResult(Displayed, ResultPart):
     verdict: Verdict
     publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
     what_to_change: Annotated[tuple[Change, ...], Many]
+    tried: Annotated[tuple[str, ...], Many] = ()  # changes that were audited, and are not enough
     more_to_change: str = ""  # why sections were left out, if some were
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
@@ -460,6 +463,7 @@ class AuditResult(Displayed, ResultPart):
             "other_secrets": tuple(one.publishable() for one in self.other_secrets),
             "rules": None if self.rules is None else self.rules.publishable(),
             "since": None if self.since is None else self.since.publishable(),
+            "tried": (),  # the names of small groups are in it
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,

@@ -35,7 +35,7 @@ from sightline.values import frozen
 # The sections that every audit computes: the first are all that is given when the time is over. Others are
 # computed when they are read.
 _FIRST = ("verdict", "exposed", "sharpest", "budget", "unverified")
-_DEFAULT = (*_FIRST, "slack", "reaching", "so_nobody_is_certain")
+_DEFAULT = (*_FIRST, "slack", "reaching", "tried", "so_nobody_is_certain")
 
 
 def audit(  # many parameters: the options of the command of the same name

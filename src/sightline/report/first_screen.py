@@ -390,7 +390,11 @@ def change_lines(result: AuditResult) -> list[str]:
         return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
     if result.verdict.status is VerdictStatus.FAILED and not (result.cut_short or certain_changes(result)):
         reason = said(" ", result.slack and result.slack.text)
-        return [f"Coarser groups, one number or release fewer, and more noise: none is enough alone.{reason}"]
+        if not result.tried:
+            return [f"No change was found that is enough alone.{reason}"]
+        more = len(result.tried) - NAMED
+        others = f"; and {more} more" if more > 0 else ""
+        return [one_line(f"Tried, and not enough: {'; '.join(result.tried[:NAMED])}{others}.{reason}")]
     return []
 
 
