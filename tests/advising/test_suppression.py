@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.advising.choice import best_noise, targets_of
-from sightline.advising.problem import NotEnough
+from sightline.advising.least_noise import NotEnough
 from sightline.advising.proposal import solve
 from sightline.advising.suppression import (
     Ceilings,

@@ -25,33 +25,26 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse import csc_array, hstack
+from scipy.sparse import csc_array, csr_array, hstack, vstack
 
-from sightline.advising.following import FollowingRisks, Hiders
-from sightline.advising.levels import (
-    HiddenLevel,
-    can_hide,
-    feature_level,
-    hidden_level,
-    hidden_needed,
-    hiders_of,
-    most_information,
-    precisions_at,
-)
-from sightline.advising.newton import NO_GUESS, Optimum, least_noise
-from sightline.advising.problem import (
+from sightline.advising.hidden_limits import HiddenLimits
+from sightline.advising.least_noise import (
     MOST_ROUNDS,
     NEARLY,
     TOLERANCE,
-    HiddenRisks,
-    KnownRisks,
     NoiseProblem,
     NotEnough,
-    Risks,
-    common_factor,
+    Optimum,
     if_enough,
-    inverse_of_sum,
+    least_noise,
 )
+from sightline.advising.levels import (
+    can_hide,
+    limits_of_features,
+    limits_of_rows,
+    most_information,
+)
+from sightline.advising.noise_slack import MOST_FACTOR
 from sightline.advising.task import DesignTask
 from sightline.arrays import AT_A_TIME, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.unit_findings import MOST_FACTORISED
@@ -158,14 +151,8 @@ def targets_of(task: DesignTask) -> Targets:
     )
     if not len(people):
         return targets
-    floor, least = row_variances(task, task.floor), targets.person_needed
-    return targets.with_features(*people.broken(1 / floor, np.arange(len(people)), tau=0.0, needed=least))
-
-
-def row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
-    """The variances of the problem's rows; of those that stand for levels, 1."""
-    own = stddevs[task.linear.cells] ** 2 * task.row_unit
-    return np.concatenate([own, np.ones(task.rows - own.size)])
+    precisions, least = 1 / task.row_floors, targets.person_needed
+    return targets.with_features(*people.broken(precisions, np.arange(len(people)), tau=0.0, needed=least))
 
 
 def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
@@ -188,7 +175,6 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     columns = task.cells_of(linear.first_signatures(below * linear.columns_of_unit))
     if len(names) == 1:
         return below, columns
-    category = np.concatenate([category, np.full(task.rows - category.size, -1)])
     about = [csc_array(columns.multiply((category == one)[:, None])) for one in range(len(names))]
     pairs = [csc_array(about[one] + about[two]) for one, two in combinations(range(len(names)), 2)]
     joined = csc_array(np.concatenate([pair.toarray() for pair in pairs], axis=1))
@@ -196,13 +182,8 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
     return np.tile(below, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
 
 
-_ROUGH = 3e-3  # the certified gap of a quick answer, and of an optimum that only suggests a choice
-_FEW_VARIABLES = 200  # up to which more choices are tried
-# How often the precisions of hidden records are taken between two noises: as often as this work allows.
-_LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
-_SHARE = 0.3  # of the way from one to the other, in logarithms
-_LARGE_TOLERANCE = 5e-7  # the certified gap of many rows: the last digit would take a sixth of the time
-_BEYOND = 1.2  # precisions that were too small are raised by more than they lack
+_LEAST = float(np.finfo(np.float64).tiny)
+_ROUGH = 3e-3  # the certified gap of a quick answer
 
 
 class BoundName(StrEnum):
@@ -214,27 +195,62 @@ class BoundName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen:
-    """An optimum, and for each constraint its record and its bound."""
+    """An optimum, and for each limit its record and its bound."""
 
     problem: NoiseProblem
     targets: Targets
     optimum: Optimum
-    bounds: tuple[BoundName, ...]  # for each kind of constraint of the problem
-    records: tuple[IndexArray, ...]  # the columns of the linear design
-    hidden: BoolArray  # targets whose bound is the one for hidden others
+    known: IndexArray  # the targets of the first linear limits; the others are the budget's
+    hidden: tuple[IndexArray, ...]  # of each kind of limit with hidden others, its targets
 
     @property
-    def variances(self) -> FloatArray:
-        """The variances of the rows at the optimum."""
-        return self.problem.variances(self.optimum.x)
+    def attacks(self) -> tuple[IndexArray, tuple[BoundName, ...], FloatArray]:
+        r"""The targets of all limits on attacks, their bounds, and what of the added loss each asks for.
+
+        At the optimum :math:`w = u^2 \circ C^\top \lambda` on all numbers that were raised, so limit i asks
+        for :math:`\lambda_i\, c_i^\top (u - u^2)` of the loss :math:`w^\top (x - 1)` that was added.
+        """
+        optimum, tangents = self.optimum, self.optimum.tangents
+        added, prices = optimum.u - optimum.u**2, optimum.prices
+        known = (prices.linear * (self.problem.linear @ added))[: self.known.size]
+        target = [
+            self.hidden[kind][place] for kind, place in zip(tangents.kind, tangents.target, strict=True)
+        ]
+        names = (BoundName.KNOWN,) * self.known.size + (BoundName.HIDDEN,) * len(target)
+        everyone = np.concatenate([self.known, np.array(target, dtype=np.intp)])
+        return everyone, names, np.concatenate([known, prices.tangents * (tangents.matrix @ added)])
+
+    @property
+    def for_the_budget(self) -> float:
+        """What of the added loss the budget asks for."""
+        added, prices, budget = self.optimum.u - self.optimum.u**2, self.optimum.prices, self.problem.budget
+        own = float((prices.linear * (self.problem.linear @ added))[self.known.size :].sum())
+        return own + float((prices.budget * budget.cost) @ added[budget.variable])
+
+    def recipe(self, place: int) -> FloatArray:
+        """The weights on the rows of the best attack on one of the targets of :attr:`attacks`."""
+        precisions, tangents = np.asarray(self.problem.rows @ self.optimum.u), self.optimum.tangents
+        if place < self.known.size:
+            column = self.targets.columns[:, [int(self.known[place])]].toarray()[:, 0]
+            return np.asarray(precisions * column)
+        place -= self.known.size
+        limits: HiddenLimits = self.problem.hidden[tangents.kind[place]]
+        return limits.at(precisions).recipe(int(tangents.target[place]))
 
 
 def common_guess(task: DesignTask, targets: Targets) -> float:
     """A common factor that is enough: that against an attacker who knows all other records."""
-    choice = _Choice(targets=targets, hidden=np.zeros(len(targets), dtype=np.bool_))
-    risks = tuple(choice._risks(task, name, place) for name, place in choice._kinds() if place.size)
-    problem, base = replace(task.problem(), risks=risks), row_variances(task, task.common_base)
-    return max(if_enough(lambda: common_factor(problem, base)), default=1.0)
+    cells = task.linear.cells
+    precisions = 1 / (task.common_base[cells] ** 2 * task.row_unit)
+    moving, squares = task.free[cells], targets.columns.power(2).T
+    fixed = np.where(moving, 0.0, 1 / task.row_floors)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = 1 / targets.known_needed - squares @ fixed
+        wanted = (squares @ np.where(moving, precisions, 0.0)) / room
+    if np.any(room <= 0):
+        return 1.0
+    factor = float(np.max(wanted, initial=1.0))
+    return factor * (1 + ROUNDING / 2) if 1 < factor < MOST_FACTOR else 1.0
 
 
 def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray]) -> Chosen:
@@ -242,44 +258,34 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
 
     ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
-    nobody, hiders = np.zeros(len(targets), dtype=np.bool_), _hiders(task, targets)
-    known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
-    few = task.rows <= MOST_FACTORISED and task.ceilings.size <= _FEW_VARIABLES
+    nobody = np.zeros(len(targets), dtype=np.bool_)
+    known = _Choice(targets=targets, hidden=nobody)
+    solved = list(if_enough(lambda: known.solved(task)))
     if not targets.can_hide:
-        return known.solved(task)
-    # Of many rows the optimum for known others is rough at first: it suggests a choice.
-    first = if_enough(lambda: known.solved(task, tolerance=TOLERANCE if few else _ROUGH))
-    solved = list(first)
-    places = [one.variances for one in solved] + [row_variances(task, one) for one in starts]
-    everyone = replace(known, hidden=~nobody)
-    tried = [(everyone, places[0])] if few or (hiders is None and task.rows <= MOST_FACTORISED) else []
-    if few or not tried:
-        tried += [(_roomiest(task, known, place), place) for place in (places if few else places[:1])]
-    distinct: dict[bytes, tuple[_Choice, FloatArray]] = {}
-    for one in tried:
-        distinct.setdefault(one[0].hidden.tobytes(), one)
-    for choice, place in distinct.values():
-        if choice.hidden.any() or not solved:
-            solved += if_enough(partial(choice.solved_with_its_own_precisions, task, place))
-    if not solved:
-        raise NotEnough("expected bounds with which some noise keeps the limits, got none")
-    best = min(solved, key=lambda one: one.optimum.upper)
-    for _ in range(MOST_ROUNDS if task.rows <= MOST_FACTORISED else 0):
-        choice = _roomiest(task, replace(known, targets=best.targets), best.variances)
-        if np.array_equal(choice.hidden, best.hidden):
-            break
-        found = if_enough(partial(choice.solved_with_its_own_precisions, task, best.variances))
-        if not any(_better(one, best) for one in found):
+        return _least(solved)
+    places = [one.optimum.u for one in solved] + [task.precisions(one) for one in starts]
+    few = task.rows <= MOST_FACTORISED
+    masks = [bound_with_most_slack(task, known, place) for place in places[: None if few else 1]]
+    tried = {mask.tobytes(): (mask, place) for mask, place in zip(masks, places, strict=False)}
+    tried.setdefault((~nobody).tobytes(), (~nobody, places[0]))
+    for mask, place in tried.values():
+        if mask.any() or not solved:
+            solved += if_enough(partial(replace(known, hidden=mask).solved, task, guess=place))
+    best = _least(solved)
+    for _ in range(MOST_ROUNDS if few else 0):
+        choice = replace(known, targets=best.targets, hidden=np.zeros(len(best.targets), dtype=np.bool_))
+        hidden = bound_with_most_slack(task, choice, best.optimum.u)
+        found = if_enough(partial(replace(choice, hidden=hidden).solved, task, guess=best.optimum.u))
+        if not any(one.optimum.upper <= best.optimum.upper * (1 - NOTICEABLE) for one in found):
             break
         (best,) = found
-    if not few and any(one.optimum.lower < best.optimum.upper for one in first):  # it may still be the best
-        return min(known.solved(task), best, key=lambda one: one.optimum.upper)
     return best
 
 
-def _better(one: Chosen, best: Chosen) -> bool:
-    """Whether an optimum is better by an amount that is worth another choice."""
-    return one.optimum.upper <= best.optimum.upper * (1 - NOTICEABLE)
+def _least(solved: Sequence[Chosen]) -> Chosen:
+    if not solved:
+        raise NotEnough("expected bounds with which some noise keeps the limits, got none")
+    return min(solved, key=lambda one: one.optimum.upper)
 
 
 def quick_noise(task: DesignTask, targets: Targets) -> Chosen:
@@ -294,90 +300,44 @@ class _Choice:
 
     targets: Targets
     hidden: BoolArray
-    hiders: Hiders | None = None  # for targets that are hidden, unless there are persons with several rows
-    levels: tuple[HiddenLevel, ...] = ()  # and if there are: of targets that are columns, and of features
-
-    def solved_with_its_own_precisions(self, task: DesignTask, start: FloatArray) -> Chosen:
-        """Solve with precisions that are at least those at the optimum; else with the last that were tried.
-
-        Larger precisions ask for more noise, so that noise that keeps the limit with them keeps it with its
-        own. The first precisions are between those of two noises; then they are only raised, until they are
-        enough. ``start`` is noise, in variances of the rows, whose precisions are tried first.
-        """
-        last = TOLERANCE if task.rows <= MOST_FACTORISED else _LARGE_TOLERANCE
-        if not self.hidden.any() or self.hiders is not None:
-            return self.solved(task, tolerance=last, guess=start)
-        assumed = precisions_at(task.linear, task.of_numbers(start))
-        choice, raising, tolerance, found = self, False, _ROUGH, None
-        mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
-        for attempt in range(mixed + MOST_ROUNDS):
-            choice = replace(choice, levels=_levels(task, choice.targets, assumed))
-            try:
-                found = choice.solved(task, tolerance=tolerance, guess=start)
-            except NotEnough:
-                if found is None:
-                    raise
-                return found
-            choice, start = replace(choice, targets=found.targets, hidden=found.hidden), found.variances
-            true = precisions_at(task.linear, task.of_numbers(found.variances))
-            ratio = true / assumed
-            change = float(np.max(np.abs(np.log(ratio))))
-            enough = float(np.max(ratio)) <= 1 + ROUNDING
-            if raising and enough:
-                break
-            raising = raising or attempt + 2 >= mixed or change < TOLERANCE
-            tolerance = last if raising else float(np.clip(0.03 * change, ROUNDING, _ROUGH))
-            assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
-        assert found is not None  # precisions are tried at least three times
-        return found
 
     def solved(
-        self, task: DesignTask, *, tolerance: float = TOLERANCE, guess: FloatArray = NO_GUESS
+        self, task: DesignTask, *, tolerance: float = TOLERANCE, guess: FloatArray | None = None
     ) -> Chosen:
-        choice, problem = self, self.problem(task)
-        optimum = least_noise(problem, tolerance=tolerance, guess=guess)
+        """The least noise with these bounds, for all features of persons that it does not protect."""
+        choice = self
         for _ in range(MOST_ROUNDS):
-            wider = choice._with_broken_features(
-                task, problem.variances(optimum.x), broken=max(tolerance, NEARLY)
-            )
+            problem = choice.problem(task)
+            optimum = least_noise(problem, tolerance=tolerance, guess=guess)
+            wider = choice._with_broken_features(task, problem, optimum.u, broken=max(tolerance, NEARLY))
             if wider is choice:
                 break
-            guess = problem.variances(optimum.x)
-            choice, problem = wider, wider.problem(task)
-            optimum = least_noise(problem, tolerance=tolerance, guess=guess)
-        kinds = [(name, place) for name, place in choice._kinds() if place.size]
+            choice, guess = wider, optimum.u
         return Chosen(
             problem=problem,
             targets=choice.targets,
             optimum=optimum,
-            bounds=tuple(name for name, _ in kinds),
-            records=tuple(choice.targets.record[place] for _, place in kinds),
-            hidden=choice.hidden,
+            known=choice.known,
+            hidden=tuple(place for place, _ in choice._kinds(task)),
         )
 
-    def _with_broken_features(self, task: DesignTask, variances: FloatArray, *, broken: float) -> _Choice:
+    def _with_broken_features(
+        self, task: DesignTask, problem: NoiseProblem, u: FloatArray, *, broken: float
+    ) -> _Choice:
         """The choice with features of persons that some noise does not protect; itself if it protects all."""
         targets, features = self.targets, self.targets.features
         if not len(targets.people):
             return self
         hides = np.zeros(len(targets.people), dtype=np.bool_)
         hides[targets.person_of(features)] = self.hidden[features]
-        found = [
-            (
-                False,
-                targets.people.broken(
-                    1 / variances,
-                    np.flatnonzero(~hides),
-                    tau=0.0,
-                    needed=targets.person_needed * (1 - broken),
-                ),
-            )
-        ]
+        precisions = np.asarray(problem.rows @ u)
+        needed = targets.person_needed * (1 - broken)
+        found = [(False, targets.people.broken(precisions, np.flatnonzero(~hides), tau=0.0, needed=needed))]
         if hides.any():
-            _, level = self.levels  # the choice names the bound only with its levels
-            inverse = inverse_of_sum(_padded(task, level.products), variances)
-            tau, needed = float(level.tau[0]), float(level.needed[0]) * (1 - broken)
-            own = targets.people.broken(inverse, np.flatnonzero(hides), tau=tau, needed=needed)
+            limits = limits_of_features(task.linear, csc_array((task.rows, 1)), task.limit)
+            inverse, tau = limits.spread(precisions)
+            needed = float(1 / max(limits.most[0] - 1 / tau[0], _LEAST)) * (1 - broken)
+            own = targets.people.broken(inverse, np.flatnonzero(hides), tau=float(tau[0]), needed=needed)
             found.append((True, own))
         choice = self
         for hidden, (persons, columns) in found:
@@ -389,78 +349,51 @@ class _Choice:
                 )
         return choice
 
+    @property
+    def known(self) -> IndexArray:
+        """The targets whose bound is the one for known others."""
+        found: IndexArray = np.flatnonzero(~self.hidden & (self.targets.known_needed > 0))
+        return found
+
+    def _kinds(self, task: DesignTask) -> list[tuple[IndexArray, HiddenLimits]]:
+        """The targets whose bound is the one for hidden others: rows, and features of persons."""
+        targets, feature, found = self.targets, self.targets.record < 0, []
+        rows, features = np.flatnonzero(self.hidden & ~feature), np.flatnonzero(self.hidden & feature)
+        if rows.size:
+            columns = csc_array(targets.columns[:, rows])
+            found.append((rows, limits_of_rows(task.linear, targets.record[rows], columns, task.limit)))
+        if features.size:
+            columns = csc_array(targets.columns[:, features])
+            found.append((features, limits_of_features(task.linear, columns, task.limit)))
+        return found
+
     def problem(self, task: DesignTask) -> NoiseProblem:
-        """The convex problem of this choice: limits on attacks, then the budget."""
-        plain = task.problem()
-        risks = [self._risks(task, name, place) for name, place in self._kinds() if place.size]
-        return replace(plain, risks=(*risks, *plain.risks))
-
-    def _kinds(self) -> list[tuple[BoundName, IndexArray]]:
-        asked = ~self.hidden & (self.targets.known_needed > 0)
-        feature = self.targets.record < 0
-        masks = (asked, self.hidden & ~feature, self.hidden & feature)
-        names = (BoundName.KNOWN, BoundName.HIDDEN, BoundName.HIDDEN)
-        return [(name, np.flatnonzero(mask)) for name, mask in zip(names, masks, strict=True)]
-
-    def _risks(self, task: DesignTask, name: BoundName, place: IndexArray) -> Risks:
-        columns = csc_array(self.targets.columns[:, place])
-        if name is BoundName.KNOWN:
-            return KnownRisks(columns=columns, needed=self.targets.known_needed[place])
-        if self.hiders is not None:
-            own = self.targets.record[place]
-            needed = hidden_needed(task.linear.prior, task.limit, task.linear.units.alike[own])
-            return FollowingRisks(columns=columns, needed=needed, hiders=self.hiders, own=own)
-        of_rows, of_features = self.levels  # the choice names the bound only with its levels
-        feature = self.targets.record[place[0]] < 0  # features have one precision, and rows one for each
-        level = of_features if feature else of_rows
-        own = np.zeros_like(place) if feature else np.searchsorted(self.targets.rows, place)
-        return HiddenRisks(
-            columns=columns,
-            needed=level.needed[own],
-            tau=level.tau[own],
-            products=_padded(task, level.products),
-        )
+        """The problem of this choice: limits on attacks, then the budget."""
+        plain, known = task.problem(), self.known
+        linear = known_limits(self.targets, known) @ plain.rows
+        hidden = tuple(limits for _, limits in self._kinds(task))
+        return replace(plain, linear=csr_array(vstack([linear, plain.linear])), hidden=hidden)
 
 
-def _hiders(task: DesignTask, targets: Targets) -> Hiders | None:
-    """The records that hide each other; none if none does, or if there are persons with several rows."""
-    if not targets.can_hide or task.several_rows:
-        return None
-    return hiders_of(task.linear, task.columns(np.arange(len(task.linear.units))))
+def known_limits(targets: Targets, chosen: IndexArray) -> csr_array:
+    """The limits of some targets to somebody who knows all others, on the rows' precisions: at most 1."""
+    squares = targets.columns[:, chosen].power(2).T
+    return csr_array(squares.multiply(targets.known_needed[chosen, None]))
 
 
-def _roomiest(task: DesignTask, choice: _Choice, variances: FloatArray) -> _Choice:
-    """For each target the bound that it keeps with most room at some noise; for each person, one."""
-    targets, levels = choice.targets, tuple[HiddenLevel, ...]()
-    if choice.hiders is None:
-        levels = _levels(task, targets, precisions_at(task.linear, task.of_numbers(variances)))
-    both = replace(choice, hidden=np.ones(len(targets), dtype=np.bool_), levels=levels)
-    room = np.full((2, len(targets)), np.inf)
-    for place, name in enumerate(BoundName):
-        for own in (targets.rows, targets.features) if place else (np.arange(len(targets)),):
-            if own.size:
-                risks = both._risks(task, name, own)
-                with np.errstate(divide="ignore"):
-                    room[place, own] = risks.at(variances).phi / risks.needed
+def bound_with_most_slack(task: DesignTask, choice: _Choice, u: FloatArray) -> BoolArray:
+    """Whether each target keeps the bound for hidden others with more room; one answer for each person."""
+    targets, plain = choice.targets, task.problem()
+    precisions = np.asarray(plain.rows @ u)
+    everyone = np.arange(len(targets))
+    used = np.stack([known_limits(targets, everyone) @ precisions, np.full(len(targets), np.inf)])
+    for place, limits in replace(choice, hidden=np.ones(len(targets), dtype=np.bool_))._kinds(task):
+        used[1, place] = limits.at(precisions).shares
     features = targets.features
-    if features.size:
-        person = targets.person_of(features)
-        for each in room:
-            least = np.full(len(targets.people), np.inf)
-            np.minimum.at(least, person, each[features])
-            each[features] = least[person]
-    return replace(both, hidden=room[1] > room[0])
-
-
-def _levels(task: DesignTask, targets: Targets, precision: FloatArray) -> tuple[HiddenLevel, ...]:
-    linear, records = task.linear, targets.record[targets.rows]
-    return (
-        hidden_level(linear, records, task.limit, precision),
-        feature_level(linear, task.limit, precision),
-    )
-
-
-def _padded(task: DesignTask, products: FloatArray) -> FloatArray:
-    """Products of the published numbers, with zeros for the rows that stand for levels."""
-    more = task.rows - len(products)
-    return np.pad(products, (0, more)) if more else products
+    person = targets.person_of(features)
+    for each in used:
+        most = np.zeros(len(targets.people))
+        np.maximum.at(most, person, each[features])
+        each[features] = most[person]
+    found: BoolArray = used[1] < used[0]
+    return found

@@ -12,15 +12,13 @@ that falls with the noise, so each asks for :math:`\varphi = 1/\text{information
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
-from sightline.advising.following import Hiders
-from sightline.advising.problem import inverse_of_sum, quadratic_forms
-from sightline.arrays import EXACT, FloatArray, IndexArray, parts
+from sightline.advising.hidden_limits import HiddenLimits, inverse_of_sum, quadratic_forms
+from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.auditing.lowering import Lowered
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.privacy.accountant import NoiseLaw
@@ -28,20 +26,6 @@ from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.units.target import Seen, TargetPrior
 
 _KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class HiddenLevel:
-    """What the bound for hidden others asks of some records, with the precisions at a given noise."""
-
-    products: FloatArray  # Σ a aᵀ / c over the records that the attacker does not know
-    tau: FloatArray  # 1/c of each of the records
-    needed: FloatArray
-
-
-def precisions_at(linear: Lowered, variances: FloatArray) -> FloatArray:
-    """The prior's precision of every column, with some variances of the rows."""
-    return linear.prior.of_column.precision(_forms(linear, 1 / variances))
 
 
 def lower_ends(
@@ -77,78 +61,50 @@ def lower_ends(
     return prior.lower(seen), inverse
 
 
-def _forms(linear: Lowered, matrix: FloatArray) -> FloatArray:
-    """aᵀ M a of every column, for a matrix or a diagonal."""
-    table = linear.table
-    if matrix.ndim == 1:
-        return np.asarray(table.power(2).T @ matrix)
-    each = [quadratic_forms(table[:, own], matrix) for own in parts(table.shape[1], each=table.shape[0])]
-    return np.concatenate([np.zeros(0), *each])
-
-
-def _products(linear: Lowered, weights: FloatArray) -> FloatArray:
-    """Sums of w a aᵀ over all columns."""
-    return np.asarray((linear.table.multiply(weights[None, :]) @ linear.table.T).toarray(), dtype=np.float64)
-
-
 def rows_alike(linear: Lowered) -> FloatArray:
     """How many rows of all persons each column stands for."""
     units = linear.units
     return np.asarray(np.repeat(units.people, np.diff(units.starts)) * units.times, dtype=np.float64)
 
 
-def hidden_level(linear: Lowered, records: IndexArray, limit: float, precision: FloatArray) -> HiddenLevel:
-    """The level of some columns, if every column has a given precision."""
-    prior, own, alike = (
-        linear.prior.of_column,
-        precision[linear.units.starts[records]],
-        linear.units.alike[records],
+def limits_of_rows(linear: Lowered, records: IndexArray, columns: csc_array, limit: float) -> HiddenLimits:
+    """The limits on some records with a column each: those alike do not count as hiding each other."""
+    alike = linear.units.alike[records]
+    return HiddenLimits(
+        columns=columns,
+        most=1 / hidden_needed(linear.prior, limit, alike),
+        times_precision=0.0,
+        own=linear.units.starts[records],
+        removed=np.asarray(alike, dtype=np.float64),
+        hiders=csc_array(linear.table),
+        counts=rows_alike(linear),
+        prior=linear.prior.of_column,
+        seen_best=False,
     )
-    return HiddenLevel(
-        products=_products(linear, rows_alike(linear) / precision),
-        tau=1 / own,
-        needed=1 / _most_information(prior, limit, alike, precision=own),
-    )
 
 
-def feature_level(linear: Lowered, limit: float, precision: FloatArray) -> HiddenLevel:
-    r"""The level of all features of several rows of a person, with one precision for all rows.
+def limits_of_features(linear: Lowered, columns: csc_array, limit: float) -> HiddenLimits:
+    r"""The limits on features of several rows of a person, with one precision c for all rows.
 
-    A share :math:`\ell` of the variance v remains if :math:`\varphi_u \ge \ell v \tau/(\tau - \ell v)`.
+    A share :math:`\ell` of the variance v remains if :math:`I + c \le 1/(\ell v)`.
     """
-    prior, tau = linear.prior.of_column, 1 / float(np.max(precision))
-    risk = limit * prior.variance
-    needed = risk * tau / (tau - risk) if tau > risk else EXACT * prior.width**2  # no noise keeps it
-    products = _products(linear, rows_alike(linear) * tau)
-    return HiddenLevel(products=products, tau=np.array([tau]), needed=np.array([needed]))
+    prior, count = linear.prior.of_column, columns.shape[1]
+    return HiddenLimits(
+        columns=columns,
+        most=np.full(count, 1 / (limit * prior.variance)),
+        times_precision=1.0,
+        own=np.zeros(count, dtype=np.intp),
+        removed=np.ones(count),
+        hiders=csc_array(linear.table),
+        counts=rows_alike(linear),
+        prior=prior,
+        seen_best=True,
+    )
 
 
 def can_hide(prior: TargetPrior) -> bool:
     """Whether unknown records with this prior hide each other: it has a density."""
     return math.isfinite(float(prior.precision(np.zeros(1))[0]))
-
-
-def hiders_of(linear: Lowered, columns: csc_array) -> Hiders:
-    """The records that hide each other, if the attacker knows none but those that the plan states.
-
-    ``columns`` are those of all columns of the design, with rows for levels at the end.
-    """
-    prior, numbers = linear.prior.of_column, linear.cells.size
-
-    def gram(weights: FloatArray) -> FloatArray:
-        found = _products(linear, weights)
-        more = columns.shape[0] - numbers
-        return np.pad(found, (0, more)) if more else found
-
-    return Hiders(
-        columns=columns,
-        counts=rows_alike(linear),
-        precision=prior.precision,
-        precision_slope=prior.precision_slope,
-        excess=prior.precision_excess,
-        gram=gram,
-        forms=lambda matrix: _forms(linear, matrix[:numbers, :numbers]),
-    )
 
 
 def hidden_needed(prior: SecretPrior, limit: float, alike: FloatArray | IndexArray) -> FloatArray:

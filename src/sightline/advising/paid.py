@@ -15,9 +15,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csr_array
 
-from sightline.advising.problem import FIXED, KnownRisks
+from sightline.advising.least_noise import FIXED, SharedBudget
 from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import Plan
@@ -104,11 +104,21 @@ class PaidReleases:
         )
         return spent[self.accountant]
 
-    def risks_of_records(self, row_of_cell: IndexArray, row_unit: FloatArray) -> KnownRisks:
-        r"""The constraints of all records on the rows' variances: :math:`1/\sum_c a_c^2/s_c \ge 1/B`."""
+    def shared(self, variable: IndexArray, floor: FloatArray) -> SharedBudget:
+        """The budget on variables of the cells, which are precisions over those at a floor."""
+        own = np.flatnonzero(self.cells & (not self.own))
+        release = self.bundle_of_cell[own]
+        pairs, place = np.unique(np.stack([release, variable[own]]), axis=1, return_inverse=True)
+        cost = np.zeros(pairs.shape[1])
+        each = self.times[release] * (self.pricing.sensitivity[own] / floor[own]) ** 2 / self.most
+        np.maximum.at(cost, place.ravel(), each)
+        return SharedBudget(variable=pairs[1], release=pairs[0], cost=cost)
+
+    def of_records(self, row_of_cell: IndexArray, row_unit: FloatArray) -> csr_array:
+        r"""Of every record that pays for its own releases the share of the budget a precision costs."""
         starts, records = self.membership.starts, len(self.membership.people)
         rows, columns, data = [], [], []
-        for bundle in self.bundles:
+        for bundle in self.bundles if self.own else ():
             own = self.membership.rows_in_cells(bundle[0])
             cell = starts[bundle[0]] + own.cell
             row = row_of_cell[cell]
@@ -116,11 +126,11 @@ class PaidReleases:
             rows.append(row)
             columns.append(own.record)
             share = own.rows / self.pricing.row_norms[bundle[0]]
-            data.append(share * self.pricing.sensitivity[cell] * np.sqrt(copies * row_unit[row]))
-        entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
-        everyone = csc_array(entries, shape=(row_unit.size, records))
-        paying = np.flatnonzero(np.diff(everyone.indptr))
-        return KnownRisks(columns=csc_array(everyone[:, paying]), needed=np.full(paying.size, 1 / self.most))
+            data.append((share * self.pricing.sensitivity[cell]) ** 2 * copies * row_unit[row] / self.most)
+        none = np.zeros(0, dtype=np.intp)
+        places = np.concatenate([none, *columns]), np.concatenate([none, *rows])
+        everyone = csr_array((np.concatenate([np.zeros(0), *data]), places), shape=(records, row_unit.size))
+        return csr_array(everyone[np.flatnonzero(np.diff(everyone.indptr))])
 
 
 def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidReleases:

@@ -1,4 +1,4 @@
-"""From a task to noise that the audit passes: Newton proposes, the audit certifies.
+"""From a task to noise that the audit passes: the method proposes, the audit certifies.
 
 With a common factor, and with the least loss. The optimiser need not be
 trusted. A search for noise of which none within the ceilings is enough ends with ``NotEnough``.
@@ -28,8 +28,8 @@ from sightline.advising.choice import (
     quick_noise,
     targets_of,
 )
+from sightline.advising.least_noise import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
-from sightline.advising.problem import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.advising.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
 from sightline.arrays import COARSE, NOTICEABLE, ROUNDING, FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
@@ -100,14 +100,13 @@ def proportional(task: DesignTask) -> tuple[FloatArray, ...]:
     if not task.estimated or not task.findings.repeatable:
         return ()
     free, ratio = task.free, (task.sensitivity / task.floor) ** 2
-    largest = np.zeros(task.ceilings.size)
+    largest = np.zeros(task.variables)
     np.maximum.at(largest, task.variable[free], ratio[free])
     each = np.where(free, np.append(largest, 0.0)[task.variable], 0.0)
     each /= each.max()
-    least = np.where(free, (task.least / task.floor) ** 2, 1.0)
 
     def noise(factor: float) -> FloatArray:
-        return task.stddevs(np.clip(each * (factor * MOST_FACTOR), least, task.most_factors))
+        return task.stddevs(np.clip(each * (factor * MOST_FACTOR), 1.0, task.most_factors))
 
     return tuple(map(noise, if_enough(lambda: _by_estimates(task, noise, least=1 / MOST_FACTOR))))
 
@@ -240,7 +239,7 @@ def solve(task: DesignTask) -> Solution:
     proofs = [] if chosen else list(if_enough(lambda: by_the_audit_alone(raw)))
     for best in chosen:
         at_least = best.optimum.lower
-        proofs += if_enough(partial(certified, raw, raw.factors(best.optimum.x)))
+        proofs += if_enough(partial(certified, raw, raw.factors(best.optimum.u)))
     for rival in starts:
         within = bool(np.all((rival <= task.most) | ~task.free))
         if within and all(task.total(rival) < task.total(one.stddevs) * (1 - ROUNDING) for one in proofs):
@@ -265,7 +264,7 @@ def _for_the_fit(
     fitted, raw, last, ahead = task.fitted, replace(task, fitted=None), task.weights, 0.0
 
     def noise(chosen: Chosen) -> FloatArray:
-        return task.stddevs(np.clip(task.factors(chosen.optimum.x), 1.0, task.most_factors))
+        return task.stddevs(np.clip(task.factors(chosen.optimum.u), 1.0, task.most_factors))
 
     loss = task.total(noise(best))
     for attempt in range(_MOST_FITS):
@@ -331,7 +330,7 @@ def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, Flo
     try:
         task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.RELATIVE)
         chosen = quick_noise(task, targets_of(task))
-        return [(task, certified(task, task.factors(chosen.optimum.x)).stddevs)]
+        return [(task, certified(task, task.factors(chosen.optimum.u)).stddevs)]
     except (InvalidPlan, InvalidNoise):
         return []
 

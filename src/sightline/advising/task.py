@@ -8,9 +8,10 @@ from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 
 from sightline.advising.fitted_loss import FittedLoss
+from sightline.advising.least_noise import FIXED, NoiseProblem
 from sightline.advising.levels import lower_ends, rows_alike
 from sightline.advising.paid import (
     PaidReleases,
@@ -20,7 +21,6 @@ from sightline.advising.paid import (
     paid_releases,
     require_told,
 )
-from sightline.advising.problem import FIXED, KnownRisks, NoiseProblem, Risks, RowLimits
 from sightline.arrays import DIGITS, FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, worst_linear
 from sightline.auditing.lowering import Lowered, linear_partitions
@@ -63,14 +63,11 @@ class DesignTask:
     limit: float
     before: FloatArray  # the standard deviation of each cell today
     floor: FloatArray  # the least one that it may have
-    least: FloatArray  # the least one that the plan allows, where the floor is below it; else the floor
     most: FloatArray  # the most that it may have; infinite for no limit
     sensitivity: FloatArray  # of each cell
     weights: FloatArray  # of each cell's variance in the loss
     variable: IndexArray  # of each cell
-    level: IndexArray  # of each cell: the variable of its release's level, which it adds to; FIXED for none
     paid: PaidReleases  # releases whose noise can move within the budget
-    ceilings: FloatArray  # of each variable, in variance over the floor's
     findings: LinearFindings  # at the floor
     row_unit: FloatArray  # variance of a row over that of its number
     fitted: FittedLoss | None = None  # the loss after the fit, where that is published
@@ -87,9 +84,14 @@ class DesignTask:
         return found
 
     @property
+    def variables(self) -> int:
+        """How many noises there are to choose."""
+        return int(self.variable.max()) + 1
+
+    @property
     def rows(self) -> int:
-        """How many rows the problem has: the numbers, and one for the level of each release that is paid."""
-        return self.linear.cells.size + self.levels.size
+        """How many numbers there are."""
+        return self.linear.cells.size
 
     @property
     def several_rows(self) -> bool:
@@ -101,24 +103,6 @@ class DesignTask:
         """Whether the secret is one of three categories or more: features of persons are no targets then."""
         return self.linear.columns_of_unit > 1
 
-    def of_numbers(self, variances: FloatArray) -> FloatArray:
-        """Of the variances of all rows, those of the published numbers."""
-        return variances[: self.linear.cells.size]
-
-    @property
-    def levels(self) -> IndexArray:
-        """The variable of each paid release's level; none if each record pays for itself."""
-        if self.paid.own:
-            return np.zeros(0, dtype=np.intp)
-        first = self._first_cells
-        own = self.level[first]
-        return np.where(own != FIXED, own, self.variable[first])
-
-    @property
-    def _first_cells(self) -> IndexArray:
-        """Of every paid release the first cell."""
-        return np.array([self.membership.starts[bundle[0]] for bundle in self.paid.bundles], dtype=np.intp)
-
     def for_the_fit(self) -> DesignTask:
         """The task with the loss after the fit, if the plan publishes it."""
         if not self.plan.publish.consistent:
@@ -128,55 +112,43 @@ class DesignTask:
             self, fitted=FittedLoss.of(self.plan, self.membership, self.paid.pricing, relative=relative)
         )
 
+    @property
+    def row_floors(self) -> FloatArray:
+        """The least variances of the rows."""
+        return np.asarray(self.floor[self.linear.cells] ** 2 * self.row_unit)
+
     def problem(self) -> NoiseProblem:
-        """The problem without limits on attacks: the budget, floors and ceilings."""
-        cells, levels = self.linear.cells, self.levels
-        cost, free = self.weights * self.floor**2, np.flatnonzero(self.variable != FIXED)
-        added = np.flatnonzero(self.level != FIXED)
-        weights = np.zeros(self.ceilings.size)
-        np.add.at(weights, self.variable[free], cost[free])
-        np.add.at(weights, self.level[added], cost[added])
-        none = np.full(levels.size, FIXED)
+        """The problem without limits on attacks: the budget, floors and ceilings.
+
+        What is fixed is one more variable without a weight.
+        """
+        cells, count = self.linear.cells, self.variables
+        variable = np.where(self.free, self.variable, count)
+        weights, low = np.zeros(count + 1), np.append(np.zeros(count), 1.0)
+        np.add.at(weights, self.variable[self.free], (self.weights * self.floor**2)[self.free])
+        np.maximum.at(low, variable, 1 / self.most_factors)
+        place = np.arange(cells.size)
+        rows = csc_array((1 / self.row_floors, (place, variable[cells])), shape=(cells.size, count + 1))
+        row_of_cell = np.empty(cells.size, dtype=np.intp)
+        row_of_cell[cells] = place
         return NoiseProblem(
-            risks=self._budget_and_row_limits(),
-            floors=np.concatenate([self.floor[cells] ** 2 * self.row_unit, np.ones(levels.size)]),
-            variable=np.concatenate([self.variable[cells], levels]),
             weights=weights,
-            ceilings=self.ceilings,
-            level=np.concatenate([self.level[cells], none]),
-            free_of_charge=float(cost[added].sum()),
+            low=low,
+            rows=rows,
+            linear=csr_array(self.paid.of_records(row_of_cell, self.row_unit) @ rows),
+            budget=self.paid.shared(variable, self.floor),
         )
 
-    def _budget_and_row_limits(self) -> tuple[Risks, ...]:
-        cells, risks = self.linear.cells, []
-        if self.paid.own:
-            row_of_cell = np.empty(cells.size, dtype=np.intp)
-            row_of_cell[cells] = np.arange(cells.size)
-            risks.append(self.paid.risks_of_records(row_of_cell, self.row_unit))
-        elif self.paid.bundles:
-            ratio = (self.paid.pricing.sensitivity / self.floor)[self._first_cells]
-            place = cells.size + np.arange(ratio.size)
-            column = csc_array(
-                (ratio * np.sqrt(self.paid.times), (place, np.zeros(ratio.size, dtype=np.intp))),
-                shape=(self.rows, 1),
-            )
-            risks.append(KnownRisks(columns=column, needed=np.array([1 / self.paid.most])))
-        found: list[Risks] = list(risks)
-        levelled = (self.level != FIXED)[cells]
-        lower = np.flatnonzero((self.least > self.floor)[cells] & levelled)
-        upper = np.flatnonzero(np.isfinite(self.most)[cells] & levelled)
-        for rows, bounds, sign in ((lower, self.least, 1.0), (upper, self.most, -1.0)):
-            if rows.size:
-                shape = (self.rows, rows.size)
-                columns = csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=shape)
-                variances = (bounds[cells] ** 2 * self.row_unit)[rows]
-                found.append(RowLimits(columns=columns, bounds=variances, sign=sign))
-        return tuple(found)
+    def factors(self, u: FloatArray) -> FloatArray:
+        """The variance of every cell over its floor, from the precisions over the largest."""
+        found: FloatArray = 1 / np.append(u[: self.variables], 1.0)[self.variable]
+        return found
 
-    def factors(self, x: FloatArray) -> FloatArray:
-        """The variance of every cell over its floor."""
-        one = np.append(x, 1.0)
-        found: FloatArray = one[self.variable] + (one[self.level] - 1.0)
+    def precisions(self, stddevs: FloatArray) -> FloatArray:
+        """The precisions over the largest of some noise: of each variable the least of its cells."""
+        found = np.ones(self.variables + 1)
+        own = (self.floor / stddevs)[self.free] ** 2
+        np.minimum.at(found, self.variable[self.free], own)
         return found
 
     @property
@@ -259,13 +231,13 @@ class DesignTask:
 
     def columns(self, units: IndexArray) -> csc_array:
         """The columns of some units with one row each: rows of the problem × units."""
-        return self._with_levels(self.linear.table[:, self.linear.units.starts[units]])
+        return csc_array(self.linear.table[:, self.linear.units.starts[units]])
 
     def block(self, unit: int) -> csc_array:
         """B of a person with several rows: a column √n a for every n alike of them."""
         own = slice(int(self.linear.units.starts[unit]), int(self.linear.units.starts[unit + 1]))
         roots = np.sqrt(self.linear.units.times[own].astype(np.float64))
-        return self._with_levels(self.linear.table[:, own].multiply(roots[None, :]))
+        return csc_array(self.linear.table[:, own].multiply(roots[None, :]))
 
     def cells_of(self, records: IndexArray) -> csc_array:
         """The numbers that rows with some signatures are in: rows of the problem × records."""
@@ -275,12 +247,7 @@ class DesignTask:
         place, partition = np.nonzero(cells >= 0)
         rows = (np.cumsum(widths) - widths)[partition] + cells[place, partition]
         entries = np.ones(rows.size), (rows, place)
-        return self._with_levels(csc_array(entries, shape=(self.linear.row_count, records.size)))
-
-    def _with_levels(self, columns: csc_array) -> csc_array:
-        own = csc_array(columns)
-        own.resize((self.rows, own.shape[1]))
-        return own
+        return csc_array(entries, shape=(self.linear.row_count, records.size))
 
 
 def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss) -> DesignTask:
@@ -311,7 +278,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
         largest = np.ones(len(plan.releases))
         np.maximum.at(largest, queries, times)
         by_release = by_release * largest[queries]
-    elif paid.own:
+    else:
         by_release = np.maximum(by_release, least)
     floor = np.where(paid.cells, by_release, floor)
     most = np.where(published, np.inf, most)
@@ -325,15 +292,8 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
         error=InvalidPlan,
     )
     number = np.arange(queries.size) if grain is Grain.CELL else queries
-    variable, level = np.full((2, queries.size), FIXED, dtype=np.intp)
+    variable = np.full(queries.size, FIXED, dtype=np.intp)
     variable[~stuck] = np.unique(number[~stuck], return_inverse=True)[1]
-    count = int(variable.max()) + 1
-    if not paid.own and grain is Grain.CELL:
-        level = np.where(paid.cells, count + paid.bundle_of_cell, FIXED)
-        count += len(paid.bundles)
-    ceilings = np.full(count, np.inf)
-    alone = ~stuck & (level == FIXED)
-    np.minimum.at(ceilings, variable[alone], ((most / floor) ** 2)[alone])
     starting = plan_with_noise(plan, membership, floor)
     report("finding who is exposed", 0.0)
     findings = _assessed(starting, membership)
@@ -350,14 +310,11 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
         limit=limit,
         before=before,
         floor=floor,
-        least=np.maximum(floor, least),
         most=most,
         sensitivity=pricing.sensitivity,
         weights=weights,
         variable=variable,
-        level=level,
         paid=paid,
-        ceilings=ceilings,
         findings=findings,
         row_unit=factors**2 / linear.copies,
     )

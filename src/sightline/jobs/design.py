@@ -12,8 +12,8 @@ import numpy as np
 from sightline.advising.choice import Chosen
 from sightline.advising.design_result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
 from sightline.advising.fitted_loss import better_derived
+from sightline.advising.least_noise import NotEnough
 from sightline.advising.levels import never_binds_below
-from sightline.advising.problem import NotEnough
 from sightline.advising.proposal import in_digits, solve
 from sightline.advising.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.advising.task import DesignTask, Grain, Loss, task_of
@@ -223,52 +223,30 @@ class PricedAttacks:
 
 
 def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None) -> PricedAttacks:
-    r"""The dearest attacks, and how many have a price.
-
-    At the optimum :math:`w = \sum_i \lambda_i \nabla\varphi_i` on all numbers that were raised, so the added
-    loss :math:`w^\top (s - s_0)` is a sum over the attacks of
-    :math:`\lambda_i\, \nabla\varphi_i^\top (s - s_0)`. These parts over their sum are the prices.
-    """
-    problem, optimum = chosen.problem, chosen.optimum
-    cuts = optimum.cuts
-    added = problem.variances(optimum.x) - problem.floors
-    each = zip(problem.risks, cuts.chosen, cuts.recipes, cuts.prices, strict=True)
-    parts = [
-        prices * np.asarray(one.at(cuts.variances).tangents(chosen, recipes, prices).each.T @ added)
-        for one, chosen, recipes, prices in each
-    ]
-    attacks = len(chosen.bounds)  # the other constraints are the budget's
-    total = float(sum(part.sum() for part in parts[:attacks]))
-    budget = (
-        sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
-    )
+    """The dearest attacks, and how many have a price."""
+    targets, names, asked = chosen.attacks
+    total, budget = float(asked.sum()), chosen.for_the_budget
     if total <= COARSE * max(total, budget) or total <= 0:
         return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
-    parts, total = parts[:attacks], total + budget
-    kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
-    number = np.concatenate([np.arange(part.size) for part in parts])
-    share = np.concatenate(parts) / total
+    share = asked / (total + budget)
     paid = np.flatnonzero(share > COARSE)
-    share = share / (share[paid].sum() + budget / total)
+    share = share / (share[paid].sum() + budget / (total + budget))
     order = paid[np.lexsort((paid, -share[paid]))]
     writer = RecipeWriter(findings=findings, found=findings.linear)
-    shown = order[:top]
-    columns = np.array(
-        [chosen.records[kind[i]][cuts.chosen[kind[i]][number[i]]] for i in shown], dtype=np.intp
-    )
-    named = _names(findings, np.where(columns >= 0, columns, -1 - columns), keys)
+    columns = chosen.targets.record[targets]
+    columns = np.where(columns >= 0, columns, -1 - columns)  # of a person with several rows
+    named = _names(findings, columns[order[:top]], keys)
     found = []
-    for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
-        recipe = _recipe(cuts.recipes[kind[i]], int(number[i]))[: findings.linear.linear.cells.size]
-        own = column if column >= 0 else -1 - column  # of a person with several rows
+    for i in order[:top].tolist():
+        own = int(columns[i])
         shortest, size = writer.shortest(own), int(findings.linear.counts[own])
         found.append(
             PricedAttack(
                 record=named.get(own),
                 size=size,
-                recipe=_in_words(writer, own, recipe),
+                recipe=_in_words(writer, own, chosen.recipe(i)),
                 shortest=None if shortest is None else shortest.text,
-                bound=chosen.bounds[kind[i]].value,
+                bound=names[i].value,
                 price=float(share[i]),
             )
         )
@@ -293,12 +271,6 @@ def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAtt
         price=1.0,
     )
     return attack, float(lower[column])
-
-
-def _recipe(recipes: FloatArray, column: int) -> FloatArray:
-    own = recipes[:, [column]]
-    dense: FloatArray = own if isinstance(own, np.ndarray) else own.toarray()
-    return dense[:, 0]
 
 
 def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
