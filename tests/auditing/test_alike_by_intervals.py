@@ -68,7 +68,7 @@ def test_what_two_categories_leave_for_a_third_is_no_pass() -> None:
     assert result.verdict.status == "not shown"
     (cell,) = result.homogeneous
     assert (
-        '"r0" and "r1" together tell the values of 6,000 rows: 0 to 2 of them are left for none' in cell.text
+        '"r1" and "r0" together tell the values of 6,000 rows: 0 to 2 of them are left for none' in cell.text
     )
 
 

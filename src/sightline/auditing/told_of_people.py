@@ -57,21 +57,25 @@ class Told(NamedTuple):
         return tuple({one.cells: one for one in every}.values())
 
 
-def as_one_side(membership: Membership, every: Answers) -> Membership:
-    """The same counts, each of some answers or of all others: of these the side that has the first answer.
+def one_side(own: Answers, every: Answers) -> Answers:
+    """Some answers, or all others if these are fewer; of a yes or no, the yes.
 
     So counts of those who are ill and of those who are not can be subtracted.
     """
-    first, parts = min(every), list[Partition]()
+    first = YES if every == YES_OR_NO_ANSWERS else min(every)
+    return min(own, every - own, key=lambda one: (len(one), first not in one))
+
+
+def as_one_side(membership: Membership, every: Answers) -> Membership:
+    """The same counts, each of the answers of :func:`one_side`."""
+    parts = list[Partition]()
     for part in membership.partitions:
-        own = frozenset(part.categories) & every
-        if part.feature is Feature.INDICATOR and first not in own:
-            others = tuple(sorted(every - own))
-            parts.append(replace(part, parameter=others, above=not part.above))
-        elif part.feature is Feature.INDICATOR:
-            parts.append(replace(part, parameter=tuple(sorted(own))))
-        else:
-            parts.append(part)
+        if part.feature is Feature.INDICATOR:
+            own = frozenset(part.categories) & every
+            side = one_side(own, every)
+            above = part.above if side == own else not part.above
+            part = replace(part, parameter=tuple(sorted(side)), above=above)
+        parts.append(part)
     return replace(membership, partitions=tuple(parts))
 
 
@@ -113,18 +117,12 @@ def _answers_of_cell(counts: PublishedCounts, cell: int) -> Answers:
     return own if part.above else every - own
 
 
-def _one_side(counts: PublishedCounts, cell: int) -> tuple[Answers, bool]:
-    """The answers of a published number or all others, whichever has the first; whether they are its own."""
-    every, own = answers_in(counts), _answers_of_cell(counts, cell)
-    first = YES if counts.categories == 1 else min(every)
-    return (own, True) if first in own else (every - own, False)
-
-
 def _known(counts: PublishedCounts, combination: Sum, ends: Ends) -> tuple[int, int]:
     """The least and the most people that a difference of counts may count."""
     cells = combination.cells
     rows = [counts.findings.membership.cells[cell].rows for cell in cells]
-    own = [_one_side(counts, cell)[1] for cell in cells]
+    every, sides = answers_in(counts), [_answers_of_cell(counts, cell) for cell in cells]
+    own = [one == one_side(one, every) for one in sides]
     low, high = (
         [
             float(end[cell]) if mine else size - float(other[cell])
@@ -143,9 +141,10 @@ def told_together(counts: PublishedCounts, sums: list[Sum], ends: Ends) -> list[
 
     Everybody gives one answer.
     """
-    people, by_answers = sums[0].people, dict[Answers, list[tuple[int, int, Sum]]]()
+    people, every = sums[0].people, answers_in(counts)
+    by_answers = dict[Answers, list[tuple[int, int, Sum]]]()
     for one in sums:
-        by_answers.setdefault(_one_side(counts, one.cells[0])[0], []).append(
+        by_answers.setdefault(one_side(_answers_of_cell(counts, one.cells[0]), every), []).append(
             (*_known(counts, one, ends), one)
         )
     stated = []

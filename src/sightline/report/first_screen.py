@@ -107,8 +107,8 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     last = [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
     if not full:
         last += _wrapped(more_line(result), width, "dim")
-    # Fewer broken rules, then fewer exposed, then no word on what settles the rest, where the screen would be
-    # too long.
+    # Fewer broken rules, then fewer exposed, then less on blanks and on what settles the rest, where the
+    # screen would be too long.
     for rules, fewest, settled in (
         (FEW, FEW, True),
         (2, FEW, True),
@@ -220,7 +220,7 @@ def first_lists(
             f"Broken rules{in_all}", [": ".join(one) for one in broken], True, cells=broken, heads=_RULE
         ),
         certain_list(result, more),
-        FirstList("So that counts tell nobody's value", certain_changes(result)),
+        FirstList("So that counts tell nobody's value", certain_changes(result, 2 if settled else 1)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more, settled=settled)),
         FirstList("Accepted by the plan, and not verified", accepted_lines(result)),
@@ -256,19 +256,19 @@ def _likely_line(likely: LikelyGroup, result: AuditResult) -> str:
     return one_line(f"{who_believed} with a chance of {percent(likely.chance)}, {left}")
 
 
-def certain_changes(result: AuditResult) -> list[str]:
-    """The blanks, or the base, after which nobody is certain, with what they cost."""
+def certain_changes(result: AuditResult, names: int = 2) -> list[str]:
+    """The blanks, the first of them by name, or the base, after which nobody is certain, with what they cost."""
     return [
-        one_line(f"{_with_few_names(one.action)} (cost: {one.cost})")
+        one_line(f"{_with_few_names(one.action, names)} (cost: {one.cost})")
         for one in result.so_nobody_is_certain or ()
     ]
 
 
-def _with_few_names(action: str) -> str:
+def _with_few_names(action: str, few: int) -> str:
     """An action with its first names; the result lists all of them."""
     names = action.split('", "')
-    more = f'" and {len(names) - 2:,} more' if len(names) > 2 else ""
-    return '", "'.join(names[:2]) + more
+    more = f'" and {len(names) - few:,} more' if len(names) > few else ""
+    return '", "'.join(names[:few]) + more
 
 
 def _certain_cells(group: CertainGroup) -> tuple[str, ...]:
