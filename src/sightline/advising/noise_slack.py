@@ -73,8 +73,9 @@ def _slack(findings: Findings) -> NoiseSlack | None:
     if findings.pricing.exact.any():
         if holds:
             return None
+        how = "by a rule for counts" if findings.pricing.by_count_rule else "exactly"
         return _none_is_enough(
-            f"Some numbers are published exactly: give them noise before asking how much noise keeps {share}."
+            f"Some numbers are published {how}: give them noise before asking how much noise keeps {share}."
         )
     factor = noise_factor(findings, limit)
     epsilon = None if factor is None else _audited_epsilon(findings, factor, limit)

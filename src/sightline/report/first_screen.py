@@ -219,7 +219,7 @@ def first_lists(
         FirstList(
             f"Broken rules{in_all}", [": ".join(one) for one in broken], True, cells=broken, heads=_RULE
         ),
-        certain_list(result, more),
+        certain_list(result, more, longest),
         FirstList("So that counts tell nobody's value", certain_changes(result, 2 if settled else 1)),
         FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
         FirstList("Not verified, and needed for a pass", open_lines(result, more, settled=settled)),
@@ -232,7 +232,7 @@ def _someone_is_certain(result: AuditResult) -> bool:
     return result.certain is not None and result.certain.people > 0
 
 
-def certain_list(result: AuditResult, more: str = "") -> FirstList:
+def certain_list(result: AuditResult, more: str = "", longest: int = _LONGEST_NAME) -> FirstList:
     """Whose value follows from the published counts, and by which of them: the smallest groups first."""
     found = result.certain
     if found is not None and found.likely is not None:
@@ -245,7 +245,7 @@ def certain_list(result: AuditResult, more: str = "") -> FirstList:
     where = f" ({more.removeprefix(': ')})" if more else ""
     rest = f" in {len(found.groups):,} groups{where}" if len(found.groups) > FEW else ""
     title = f"Certain: {records(found.people, result)}{rest}, and the counts that leave no other value"
-    cells = [_certain_cells(one) for one in found.groups[:FEW]]
+    cells = [_certain_cells(one, longest) for one in found.groups[:FEW]]
     return FirstList(title, ["  ".join(one) for one in cells], True, cells=cells, heads=_CERTAIN)
 
 
@@ -257,7 +257,7 @@ def _likely_line(likely: LikelyGroup, result: AuditResult) -> str:
 
 
 def certain_changes(result: AuditResult, names: int = 2) -> list[str]:
-    """The blanks, the first of them by name, or the base, after which nobody is certain, with what they cost."""
+    """The blanks, the first of them by name, or the base, after which nobody is certain, and their cost."""
     return [
         one_line(f"{_with_few_names(one.action, names)} (cost: {one.cost})")
         for one in result.so_nobody_is_certain or ()
@@ -271,11 +271,11 @@ def _with_few_names(action: str, few: int) -> str:
     return '", "'.join(names[:few]) + more
 
 
-def _certain_cells(group: CertainGroup) -> tuple[str, ...]:
+def _certain_cells(group: CertainGroup, longest: int) -> tuple[str, ...]:
     keys = ", ".join(group.records[:NAMED])
     whom = keys or (group.label if group.people == 1 else f"{group.people:,} alike: {group.label}")
     about = f" ({group.about})" if group.about else ""
-    return short(whom, _LONGEST_NAME), one_line(f"{group.value}{about}"), one_line(group.recipe)
+    return short(whom, longest), one_line(f"{group.value}{about}"), one_line(group.recipe)
 
 
 def broken_rules(result: AuditResult) -> list[tuple[str, ...]]:
