@@ -143,6 +143,12 @@ def test_a_p_table_is_read_and_checked(tmp_path: Path) -> None:
     # The key of a total is the sum of those of its parts: chances of several tables do not multiply.
     total = {"sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", "noise": keyed["noise"]}
     assert audited(table, keyed, total).guaranteed_by_noise == 0
+    # Nor is it known what they tell together under the rule k.
+    with_k = [audited(table, *one, rules={"k": 2}) for one in ((keyed,), (keyed, total))]
+    assert [[(one.name, one.count) for one in result.unverified] for result in with_k] == [
+        [],
+        [("count_rules", 3)],
+    ]
     good.write_text("\n".join([*lines[:-1], "2,1,0.3"]))
     with pytest.raises(InvalidPlan, match=r"chances of a count that add up to 1, got 1\.05 for the count 2"):
         audited(table, keyed)

@@ -164,6 +164,10 @@ class AssumptionCase:
         )
 
 
+_COMMON_KEYS = (
+    "changed by cell keys in several tables under the rule k, of which it is not decided what the keys tell "
+    "together: the key of a total is the sum of the keys of its parts"
+)
 _UNDER_K = (
     "no noise, and whether the rule k holds for {} is not decided: that needs one row a record, or one in "
     "each number and values = 'independent', nobody whom the attacker knows, and a table in memory"
@@ -182,6 +186,17 @@ def _counts_not_looked_at(findings: Findings) -> int:
     of_people = YES_OR_NO if number_secret else (Feature.VALUE, Feature.INDICATOR)
     features = [membership.partitions[p].feature in of_people for p in pricing.owner.tolist()]
     return sum(map(int, pricing.exact[features].tolist()))
+
+
+def _counts_with_common_keys(findings: Findings) -> int:
+    """Counts of several tables that cell keys change, under the rule k: what their keys have in common tells,
+    such as that nobody is left where a total is published as another number than its only other part.
+    """
+    pricing = findings.pricing
+    keyed = {p for p, rule in enumerate(pricing.rules) if rule.table}
+    if findings.plan.rules.k <= 1 or len(keyed) < 2:
+        return 0
+    return sum(owner in keyed for owner in pricing.owner.tolist())
 
 
 def unverified(
@@ -349,6 +364,13 @@ def cases_of(
             count=_counts_not_looked_at(findings),
             one=f"count has {_UNDER_K.format('it')}",
             many=f"counts have {_UNDER_K.format('them')}",
+            owner_only=False,
+        ),
+        AssumptionCase(
+            name=name.COUNT_RULES,
+            count=_counts_with_common_keys(findings),
+            one=f"count is {_COMMON_KEYS}",
+            many=f"counts are {_COMMON_KEYS}",
             owner_only=False,
         ),
         AssumptionCase(
