@@ -125,3 +125,24 @@ def test_with_the_advice_nobody_of_the_shipped_frequency_table_is_certain() -> N
         after = sl.audit(followed(plan, change), verdict_only=True).certain
         assert after is not None
         assert (after.people, after.undecided) == (0, 0)
+
+
+@pytest.mark.slow
+def test_with_the_advice_the_rule_k_of_the_shipped_discharges_holds_through_differences() -> None:
+    path = example_plan("discharges")
+    result = sl.audit(path)
+    assert result.rules is not None
+    assert result.rules.in_all > 0
+    (change,) = result.so_nobody_is_certain or ()
+    plan = tomllib.loads(path.read_text(encoding="utf-8"))
+    plan["data"]["source"] = str(path.parent / "discharges.csv")
+    for name in change.action.removeprefix('Withhold "').removesuffix('"').split('", "'):
+        release, label, key = name.split(": ")
+        (one,) = (own for own in plan["release"] if own["name"] == release)
+        one.setdefault("withhold", []).append([*key.split(", "), label.partition(" by ")[0]])
+    after = sl.audit(plan, verdict_only=True)
+    assert after.certain is not None
+    assert (after.certain.people, after.certain.undecided) == (0, 0)
+    assert after.rules is not None
+    assert after.rules.in_all == 0
+    assert after.verdict.status == "passed"
