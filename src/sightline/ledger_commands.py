@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,13 +51,16 @@ def ledger() -> None:
 def init(folder: Path, head: Path, values: str, key: Path | None, keys_in_clear: bool) -> None:
     """Start a ledger for a table: its data, unit, secret, bounds, attacker and limit."""
     from sightline.ledger.book import Ledger
+    from sightline.ledger.frozen import HOW_A_KEY_IS_MADE
 
     if (key is None) != keys_in_clear:
         raise click.UsageError(
-            "expected --key FILE, with 16 to 64 bytes that are kept elsewhere, or --keys-in-clear"
+            "expected --key FILE, with 16 to 64 bytes that are kept elsewhere, or --keys-in-clear; "
+            f"{HOW_A_KEY_IS_MADE}"
         )
     Ledger.start(folder, head=head, values=values, key=key)
-    print(f"Started {folder}. Before each release:  sightline ledger check {folder} release.toml")
+    with_key = "" if key is None else f" --key {shlex.quote(str(key))}"
+    print(f"Started {folder}. Before each release:  sightline ledger check {folder} release.toml{with_key}")
 
 
 @ledger.command(epilog="Example:  sightline ledger check releases march.toml")

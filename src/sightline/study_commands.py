@@ -94,15 +94,15 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
         raise InvalidInput(
             f"expected a plan, or files that end in {SUFFIX}, got a folder; write {paths[0]}/*{SUFFIX}"
         )
-    if given.table or given.data:
+    if given.table or given.data.keys() - {"public"}:
         raise InvalidInput(
-            "expected --table, --record, --secret, --bounds, --categories, --public and --max-rows with "
-            "files of SQL, got a plan, which says them itself"
+            "expected --table, --record, --secret, --bounds, --categories and --max-rows with files of SQL, "
+            "got a plan, which says them itself"
         )
-    if not given.amounts:
+    if not given.amounts and not given.public:
         return paths[0]
     content, _, base = plan_content(paths[0])
-    return given.with_noise(rebased(content, base))
+    return given.with_noise(given.with_public(rebased(content, base)))
 
 
 @click.command(epilog="Example:  sightline design plan.toml --limit 50% --out designed.toml")

@@ -171,6 +171,20 @@ def test_what_is_missing_is_said_in_one_line(
     assert len(error.splitlines()) == 1
 
 
+def test_the_columns_that_a_plan_takes_as_public_may_be_given_beside_it(folder: Path) -> None:
+    """A sum of a column asks for it, and says how it is given."""
+    rows = "".join(f"H{i},{i % 4},{i % 30},{i % 2}\n" for i in range(60))
+    Path("owned.csv").write_text(f"home,feeder,age,ill\n{rows}", encoding="utf-8")
+    Path("owned.toml").write_text(
+        '[data]\nsource = "owned.csv"\nrecord = "home"\nsecret = "ill"\nkind = "boolean"\n[[release]]\n'
+        'name = "sums"\nnoise_stddev = 3.0\nsql = "SELECT feeder, SUM(age) AS ages, '
+        'COUNT(*) FILTER (WHERE ill = 1) AS n FROM data GROUP BY feeder"\n',
+        encoding="utf-8",
+    )
+    assert main(["audit", "owned.toml"]) == 1
+    assert main(["audit", "owned.toml", "--public", "age,feeder"]) == 0
+
+
 def test_a_file_of_several_queries_is_several_releases(folder: Path) -> None:
     Path("two.sql").write_text("SELECT 'a;b' AS x; -- one; comment\n\nSELECT 2;\n;", encoding="utf-8")
     assert [one["name"] for one in named_queries(["two.sql", "queries/monthly.sql"])] == [

@@ -225,7 +225,8 @@ class Release(Section):
     withhold: Annotated[tuple[NumberName, ...], Field(strict=False)] = Field(
         default=(),
         description="Numbers of the query that are not published: the values of the group, in the order of "
-        "GROUP BY, and the label of an aggregate if only one of several is withheld.",
+        "GROUP BY, and the label of an aggregate if only one of several is withheld: ['north'], "
+        "[['north', '2024']], or [['north', 'mean pay']].",
     )
     suppress_below: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
         default=0,

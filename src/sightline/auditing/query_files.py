@@ -211,6 +211,15 @@ class GivenPlan:
             f"expected {option}, what {secret.name!r} can be, got none; a guess from the data would reveal it"
         )
 
+    def with_public(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """The sections of a plan that takes these columns as public, besides those that it lists itself."""
+        data = content.get("data", {})
+        listed = data.get("public", []) if isinstance(data, Mapping) else []
+        if not self.public or not isinstance(data, Mapping) or not isinstance(listed, list):
+            return dict(content)
+        public = list(dict.fromkeys([*listed, *self.public]))
+        return {**content, "data": {**data, "public": public}}
+
     def with_noise(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """The sections of a plan with this budget for all releases, or with noise by hand on every number."""
         budget = {name: size for name, size in self.amounts.items() if name != "noise"}

@@ -31,6 +31,12 @@ Laws = tuple[PublishedLaw, ...]
 _KEPT_BY_A_RULE = ("ORDER BY", "LIMIT", "CAST AS", "ROUND", "COALESCE")  # of a whole number from 0 on
 Bundles = tuple[tuple[int, ...], ...]
 
+# How a plan names a number of a release.
+_HOW_NAMED = (
+    "write the values of its group in the order of GROUP BY, and the label of its aggregate if only one of "
+    'several is meant: "north", or ["north", "2024"], or ["north", "mean pay"]'
+)
+
 
 def stated_laws(plan: Plan, membership: Membership) -> Laws:
     """The law of the noise on each partition."""
@@ -240,7 +246,7 @@ def stated_parameters(
             not left[id(noise)],
             f"release {plan.releases[part.query].name!r}: noise by_cell for numbers that it publishes",
             got=f"the number {', '.join(idle)!r}, which it does not",
-            fix="check the spelling of its key and label",
+            fix=_HOW_NAMED,
         )
     _check_discrete(plan, membership, laws, found)
     return found
@@ -454,6 +460,6 @@ def cells_named(membership: Membership, query: int, name: tuple[str, ...], where
         bool(found),
         f"{where} for numbers that its query has",
         got=repr(", ".join(name)[:60]),
-        fix="check the spelling of its key and label",
+        fix=_HOW_NAMED,
     )
     return found

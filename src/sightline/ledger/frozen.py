@@ -53,6 +53,7 @@ from sightline.tables.subject import UNBOUNDED, SecretKind
 
 Hashes: TypeAlias = NDArray[np.uint64]  # people × two halves
 _CHECKED = b"a ledger of sightline"
+HOW_A_KEY_IS_MADE = "openssl rand -hex 32 > FILE makes one"
 _LEAST_KEY = 16  # bytes; the most are what the hash takes
 
 
@@ -71,7 +72,9 @@ class PeopleKey:
             key = Path(path).read_bytes().strip()
         except OSError as error:
             reason = (error.strerror or "it cannot be read").lower()
-            raise InvalidInput(f"expected the ledger's key, got {str(path)!r}: {reason}") from None
+            raise InvalidInput(
+                f"expected the ledger's key, got {str(path)!r}: {reason}; {HOW_A_KEY_IS_MADE}"
+            ) from None
         require(
             _LEAST_KEY <= len(key) <= hashlib.blake2b.MAX_KEY_SIZE,
             f"a key of {_LEAST_KEY} to {hashlib.blake2b.MAX_KEY_SIZE} bytes",
