@@ -45,7 +45,9 @@ def frozen(
 
 def _made(cls: type[T], eq: bool, slots: bool) -> type[T]:
     cls = dataclass(init=False, repr=False, eq=False, kw_only=True, slots=slots)(cls)
-    methods = [_init(cls), __repr__, __setattr__, __delattr__]
+    methods = [_init(cls), __setattr__, __delattr__]
+    if "__repr__" not in vars(cls):  # a result with arrays has a short one
+        methods.append(__repr__)
     if slots:
         methods += [__getstate__, __setstate__]
     if eq:

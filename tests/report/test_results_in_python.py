@@ -39,6 +39,13 @@ def test_the_repr_of_a_result_is_one_line_without_its_arrays(name: str) -> None:
     assert len(text) < 1500
 
 
+def test_the_repr_of_an_explanation_is_one_short_line() -> None:
+    text = repr(sl.explain(example_plan("microgrid"), "H17"))
+    assert text.startswith("Explanation(record='H17', exposed=<tuple of ")
+    assert "\n" not in text
+    assert len(text) < 300
+
+
 def test_the_repr_of_an_audit_is_its_verdict(audited: sl.AuditResult) -> None:
     assert repr(audited) == str(audited)
     assert "\n" not in repr(audited)

@@ -30,7 +30,7 @@ from sightline.tables.engines.address import LARGEST_FILE, file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
-from sightline.values import frozen
+from sightline.values import frozen, short_repr
 
 # The sections that every audit computes: the first are all that is given when the time is over. Others are
 # computed when they are read.
@@ -229,6 +229,8 @@ class Explanation:
     exposed: tuple[Exposed, ...]
     result: AuditResult
     other_secrets: tuple[Explanation, ...] = ()  # of a plan about several secrets
+
+    __repr__ = short_repr
 
 
 def explain(plan: PlanLike, record: str | int, *, progress: Progress | None = None) -> Explanation:

@@ -32,7 +32,7 @@ from sightline.numerics.least_squares import solution
 from sightline.progress import Progress, report, reporting
 from sightline.tables.engines.address import LARGEST_FILE, csv_lines
 from sightline.tables.membership import Cell, Membership, Partition
-from sightline.values import frozen
+from sightline.values import frozen, short_repr
 
 _FIRST, _LAST = ("plan", "release", "label"), ("copy", "noise_stddev", "value")
 _MOST_COVARIANCES = 5000  # numbers, of which a covariance is a file of 500 MB
@@ -93,6 +93,8 @@ class FittedTables:
     misfit: float  # the squares of what the fit took out, in units of the noise
     rounding: float  # the root mean square that whole numbers moved a number by
     covariance: FloatArray | None
+
+    __repr__ = short_repr
 
     @property
     def disagrees(self) -> bool:
