@@ -75,3 +75,8 @@ def test_each_of_the_fifteen_pages(browser: Any, tmp_path: Path, width: int) -> 
     assert len(texts()) == 15
     for text in texts().values():
         looks_right(opened(browser, text, width, tmp_path), width)
+
+
+def test_the_end_of_a_long_line_says_what_to_do_and_is_not_cut() -> None:
+    page = report_html(sl.audit(planned("census", 10.0), names=True), publishable=False)
+    assert "add noise, or accept = [&#34;homogeneous&#34;].</bdi></li>" in page
