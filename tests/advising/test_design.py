@@ -454,7 +454,7 @@ def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
     monkeypatch.setattr("sightline.advising.choice.MOST_FACTORISED", 5)
     large = sl.design(plan, limit=0.5)
     assert large.passed
-    assert large.gap is None or large.gap < 1e-3  # none if the audit passes with less by other bounds
+    assert large.gap is None or large.gap < 1e-2  # none if the audit passes with less by other bounds
     assert small.loss_designed <= large.loss_designed * (1 + 1e-6)
     assert large.loss_designed <= large.loss_with_common_factor
 

@@ -28,7 +28,7 @@ from scipy.sparse import csc_array, csr_array
 
 from sightline.advising.hidden_limits import HiddenAt, HiddenLimits
 from sightline.advising.noise_slack import MOST_FACTOR
-from sightline.arrays import ROUNDING, FloatArray, IndexArray
+from sightline.arrays import AT_A_TIME, MOST_LOOKED_AT, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.errors import InvalidPlan
 from sightline.progress import report
 
@@ -41,9 +41,11 @@ _STEPS = 2_000  # of L-BFGS for one linear problem
 _WORK = 4e9  # entries of the limits that all steps of one linear problem look at: some ten seconds
 _MEMORY = 20  # steps that L-BFGS remembers: 40 take as many
 _LEAST_PRICE = 1e-4  # of the largest root of a price: a limit that did not bind may do so in the next round
+_NEAR = 1e-2  # the share by which noise may break limits and is made to keep them
 _STILL = 1e-9  # the share of the loss by which it still goes down
 _SHARE_OF_STEP = 0.03  # of what the last step saved: the gap of the linear problem of the next one
 _ROUGHEST = 5e-6  # the most of such a gap
+_LOWERED, _MUCH = 5, 0.1  # how often prices are lowered, and which: of a tenth of what is asked too much
 _AGAIN = (1e-3, 1e-2, 1e-1, 0.0)  # of the largest root: prices with which a search is begun again
 _DEAREST = 8  # so that of entries that cost half as much one has 1/256 of the root of the other
 # Targets that others hide take part without a choice up to this number, or so many for each row.
@@ -281,9 +283,11 @@ class _Dual:
         self.evaluations += 1
         if total - asked > self.lower:
             self.lower, self.best = total - asked, theta.copy()
-        kept = self.kept(u, each)
-        if problem.loss(kept) < self.upper:
-            self.upper, self.u = problem.loss(kept), kept
+        # Far from the limits what is kept costs too much to end the search.
+        if not self.u.size or float(np.max(each, initial=0.0)) <= 1 + _NEAR:
+            kept = self.kept(u, each)
+            if problem.loss(kept) < self.upper:
+                self.upper, self.u = problem.loss(kept), kept
         if self.upper - self.lower <= self.gap * abs(self.upper):
             raise StopIteration
         return asked - total, slope
@@ -297,8 +301,9 @@ class _Dual:
         if broken.size:
             some = problem.linear[broken]
             np.maximum.at(over, some.indices, np.repeat(each[broken], np.diff(some.indptr)))
-        for one in np.flatnonzero(each[count:] > 1):
-            over[self.tangents[one] > 0] = np.maximum(over[self.tangents[one] > 0], each[count + one])
+        for some in np.array_split(np.flatnonzero(each[count:] > 1), 1 + self.tangents.size // AT_A_TIME):
+            used = np.where(self.tangents[some] > 0, each[count + some, None], 1.0)
+            over = np.maximum(over, np.max(used, axis=0, initial=1.0))
         if budget.cost.size:
             spent = budget.spent(u)
             if spent > 1:
@@ -388,7 +393,7 @@ def least_noise(
         tangents = Tangents.of(problem, at, working)
         gap = tolerance / 2
         if problem.hidden:
-            gap = min(max(gap, _SHARE_OF_STEP * step), _ROUGHEST)
+            gap = max(gap, min(_SHARE_OF_STEP * step, _ROUGHEST))
         dual = _Dual(problem=problem, tangents=tangents.matrix, gap=gap)
         dual.solve(theta)
         theta, prices = dual.best, dual.priced(dual.best)
@@ -409,8 +414,10 @@ def least_noise(
         report("choosing the noise", 1 - 1 / (1 + rounds))
         if any(one.size < other.size for one, other in zip(working, wider, strict=True)):
             working, theta, lower = wider, np.zeros(0), -np.inf
-        elif loss - lower <= CLOSE * loss or (last - loss <= _STILL * loss and gap <= tolerance):
-            break
+        else:
+            still = last - loss <= max(_STILL, tolerance / 10) * loss and gap <= tolerance
+            if still or loss - lower <= max(CLOSE, tolerance) * loss:
+                break
         step, last = min(step, 1 - loss / last), loss
     upper = problem.loss(u)
     return Optimum(u=u, upper=upper, lower=min(lower, upper), prices=prices, tangents=tangents, rounds=rounds)
@@ -446,17 +453,26 @@ def lower_bound(problem: NoiseProblem, tangents: Tangents, prices: Prices, u: Fl
     Every limit is a condition on the variances x, :math:`\sum_v h_v x_v \ge b`: for a linear one and any
     precisions u, :math:`\sum_v c_v u_v^2 x_v \ge (c^\top u)^2`; for hidden others the cut of a recipe.
     Prices :math:`\lambda` prove :math:`w^\top x \ge b^\top \lambda + \min_x (w - H \lambda)^\top x`. Where
-    they ask more of a number than its weight and it has no ceiling, all are lowered.
+    they ask more of a number than its weight and it has no ceiling, those are lowered that ask much of it,
+    and then all.
     """
     budget, weights, limited = problem.budget, problem.weights, problem.low > 0
     paid = np.bincount(budget.variable, prices.budget * budget.cost, u.size)
-    priced = np.asarray(problem.linear.T @ prices.linear + tangents.matrix.T @ prices.tangents + paid)
-    asked = float(prices.linear @ (problem.linear @ u) ** 2 + prices.tangents @ tangents.cuts)
-    if paid.any():  # all releases have the price of the budget
-        asked += float(paid @ u) ** 2 / float(np.max(np.bincount(budget.release, prices.budget)))
-    needed = u**2 * priced
-    over = ~limited & (needed > weights)
-    share = float(np.min(weights[over] / needed[over], initial=1.0)) * (1 - ROUNDING * bool(over.any()))
-    left = weights - share * needed
-    ends = np.where(left >= 0, left, left / np.where(limited, problem.low, 1.0))
-    return share * asked + float(ends.sum())
+    whole = float(np.max(np.bincount(budget.release, prices.budget), initial=0.0))
+    known, hidden, best = prices.linear, prices.tangents, -np.inf
+    for _ in range(_LOWERED):
+        asked = float(known @ (problem.linear @ u) ** 2 + hidden @ tangents.cuts)
+        if whole > 0:  # all releases have the price of the budget
+            asked += float(paid @ u) ** 2 / whole
+        needed = u**2 * np.asarray(problem.linear.T @ known + tangents.matrix.T @ hidden + paid)
+        over = np.flatnonzero(~limited & (needed > weights))
+        share = float(np.min(weights[over] / needed[over], initial=1.0)) * (1 - ROUNDING * bool(over.size))
+        left = weights - share * needed
+        ends = np.where(left >= 0, left, left / np.where(limited, problem.low, 1.0))
+        best = max(best, share * asked + float(ends.sum()))
+        over = np.flatnonzero((u > problem.low * (1 + NOTICEABLE)) & (needed > weights))
+        if not over.size or over.size * tangents.target.size > MOST_LOOKED_AT:
+            break
+        much = tangents.matrix[:, over] * u[over] ** 2 * hidden[:, None] > _MUCH * needed[over]
+        hidden = hidden / np.max(np.where(much, needed[over] / weights[over], 1.0), axis=1, initial=1.0)
+    return best

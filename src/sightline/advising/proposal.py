@@ -31,7 +31,7 @@ from sightline.advising.choice import (
 from sightline.advising.least_noise import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
 from sightline.advising.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
-from sightline.arrays import COARSE, NOTICEABLE, ROUNDING, FloatArray
+from sightline.arrays import NOTICEABLE, ROUNDING, FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.result import Change, ChangeKind
 from sightline.errors import InvalidNoise, InvalidPlan
@@ -61,7 +61,7 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
     tolerance left open. A factor below 1 is tried where the audit has a better bound than the one that was
     chosen.
     """
-    factors = np.where(factors < 1 + COARSE, 1.0, factors)  # the method ends a little above the floors
+    factors = np.where(factors < 1 + NOTICEABLE, 1.0, factors)  # the method ends a little above the floors
     raised, most, paid = factors > 1, task.most_factors, task.paid.cells
 
     def noise(factor: float) -> FloatArray:
