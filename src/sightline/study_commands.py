@@ -115,7 +115,7 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
 @click.option(
     "--loss", default="relative", show_default=True, help="What to make small: relative or variance."
 )
-@click.option("--digits", default=2, show_default=True, help="Round the noise up to so many digits.")
+@click.option("--digits", default=3, show_default=True, help="Round the noise to so many digits.")
 @force_option
 def design(  # many parameters: one for each option
     plan: str,

@@ -106,7 +106,7 @@ class DesignResult(ResultPart):
     typical_before: float | None = None  # the median error of a number, as it is published
     typical_designed: float | None = None
     better_derived: Annotated[tuple[str, ...], Many] = ()  # releases to compute from the fit, not to measure
-    digits: int | None = None  # that the noise is rounded up to; none: as it was found
+    digits: int | None = None  # that the noise is rounded to; none: as it was found
     secret: str = ""  # of a plan about several
     other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself
 
@@ -178,7 +178,7 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     estimated = "" if result.common_factor_audited else " (an estimate that was not audited)"
     yield f"  with a common factor    {number(common)}, all noise times {factor}{estimated}"
     share = percent(result.loss_designed / common)
-    digits = "" if result.digits is None else f", rounded up to {count(result.digits, 'digit')}"
+    digits = "" if result.digits is None else f", rounded to {count(result.digits, 'digit')}"
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's{digits}"
     if result.gap is None:
         yield "  No lower bound is proved for what the audit passes here: no gap is certified."

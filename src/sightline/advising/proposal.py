@@ -40,6 +40,7 @@ from sightline.progress import report
 
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _RAISED_ALONE = 2.0
+_ROUNDINGS = 6  # that are tried between up and down
 # A design for the fit ends this close to its lower bound, when a round gains less than this share of
 # the loss, or after so many rounds.
 _CLOSE, _STILL, _MOST_FITS = 1e-3, 1e-4, 20
@@ -122,29 +123,44 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified:
 
 
 def in_digits(task: DesignTask, found: Solution, digits: int | None) -> Solution:
-    """The same with noise rounded up to some digits where it was chosen, if the audit passes with it.
+    """The same with noise rounded to some digits where it was chosen, if the audit passes with it.
 
-    More noise may only help; a bound of the audit that says otherwise keeps the noise as it was found. The
-    common factor's noise is rounded up, too, and is proposed where rounding makes it the cheaper one.
+    As many numbers are rounded down as the limit and the budget allow, first those that rounding up would
+    change most. More noise may only help; a bound of the audit that says otherwise keeps the noise as it was
+    found. The common factor's noise is rounded up, too, and is proposed where rounding makes it the cheaper
+    one.
     """
     if digits is None:
         return found
-    common = replace(found.common, stddevs=_rounded_up(task, found.common.stddevs, digits))
-    rounded = _rounded_up(task, found.proof.stddevs, digits)
+    common = replace(found.common, stddevs=_rounded(task, found.common.stddevs, digits, up_from=0.0))
+    stddevs, best, low, high = found.proof.stddevs, 0.0, 0.0, 1.0
+    for _ in range(_ROUNDINGS):
+        middle = (low + high) / 2
+        tried = _rounded(task, stddevs, digits, up_from=middle)
+        if task.paid.cost(tried) <= task.paid.most and task.estimate(tried) >= task.limit:
+            best = low = middle
+        else:
+            high = middle
+    each = [_rounded(task, stddevs, digits, up_from=share) for share in dict.fromkeys((best, 0.0))]
     within = bool(np.all((common.stddevs <= task.most) | ~task.free))
-    if within and task.total(common.stddevs) < task.total(rounded):
-        rounded = common.stddevs
-    findings = task.audited(rounded)
-    if lowest(findings) < task.limit or task.paid.cost(rounded) > task.paid.most:
-        return found
-    proof = Certified(stddevs=rounded, audits=found.proof.audits + 1, findings=findings)
-    return replace(found, common=common, proof=proof)
+    if within and task.total(common.stddevs) < task.total(each[0]):
+        each = [common.stddevs]
+    for audits, rounded in enumerate(each, start=1):
+        findings = task.audited(rounded)
+        if lowest(findings) >= task.limit and task.paid.cost(rounded) <= task.paid.most:
+            proof = Certified(stddevs=rounded, audits=found.proof.audits + audits, findings=findings)
+            return replace(found, common=common, proof=proof)
+    return found
 
 
-def _rounded_up(task: DesignTask, stddevs: FloatArray, digits: int) -> FloatArray:
-    """Noise that was chosen, rounded up to some digits."""
-    each = [rounded_up(value, digits) for value in stddevs.tolist()]
-    return np.where(task.free & (stddevs != task.before), np.minimum(each, task.most), stddevs)
+def _rounded(task: DesignTask, stddevs: FloatArray, digits: int, *, up_from: float) -> FloatArray:
+    """Noise that was chosen, rounded to some digits: up from a share of the way to the next number on."""
+    up = np.array([rounded_up(value, digits) for value in stddevs.tolist()])
+    step = 10.0 ** (np.floor(np.log10(stddevs)) + 1 - digits)
+    down = np.array([float(f"{value:.{digits}g}") for value in (up - step).tolist()])
+    lower = ((stddevs - down) / step < up_from) & (down >= task.floor) & (down > 0)
+    chosen = task.free & (stddevs != task.before)
+    return np.where(chosen, np.minimum(np.where(lower, down, up), task.most), stddevs)
 
 
 def by_the_audit_alone(task: DesignTask) -> Certified:

@@ -49,7 +49,7 @@ def design(  # many parameters: the options of one command
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
     ``loss`` is what is made small: "relative", the weighted sum of variances over today's; or "variance", the
     sum of variances, for numbers of one unit.
-    ``digits`` rounds the noise up to so many of them, and the audit passes with that. ``names`` names records
+    ``digits`` rounds the noise to so many of them, and the audit passes with that. ``names`` names records
     in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
     the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
     the plan, unless the plan says noise_within.
