@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,8 @@ def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     assert found.loss_at_least is not None
     assert found.loss_before < found.loss_at_least <= found.loss_designed
     assert found.loss_designed <= found.loss_with_common_factor
+    stands = "for the chosen bounds; the design stands still, at most "
+    assert (stands in "\n".join(design_lines(found))) == (found.gap is not None and found.gap > 0.01)
 
 
 @pytest.mark.slow
@@ -345,6 +348,7 @@ def test_the_command_writes_a_plan_that_the_audit_command_passes(
     printed = capsys.readouterr().out
     assert "H13, by 13 × " in printed
     assert "a certified gap of" in printed
+    assert re.search(r"error of a typical number: from ± 10\b.* to ± \d", printed)
     assert main(["audit", str(out), "--limit", "50%"]) == 0
 
 

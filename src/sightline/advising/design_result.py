@@ -182,24 +182,31 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's{digits}"
     if result.gap is None:
         yield "  No lower bound is proved for what the audit passes here: no gap is certified."
-    elif result.fitted:
-        yield (
-            f"  at least                {number(result.loss_at_least or 0.0)} for any noise within the "
-            f"budget: at most {percent(max(result.gap, 0.0))} could be saved"
-        )
     else:
-        yield (
-            f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
-            f"a certified gap of {result.gap:.1e}"
-        )
+        yield f"  at least                {number(result.loss_at_least or 0.0)} {_proof(result, result.gap)}"
     yield from _typical(result)
+
+
+_PROVED = 0.01  # a gap up to which the optimum is said to be proved
+
+
+def _proof(result: DesignResult, gap: float) -> str:
+    """What the lower bound is over, and how far the loss may be above it."""
+    over = "for any noise within the budget" if result.fitted else "for the chosen bounds"
+    share = percent(max(gap, 0.0))
+    if gap > _PROVED:
+        return f"{over}; the design stands still, at most {share} of its loss above the bound"
+    return f"{over}: " + (
+        f"at most {share} could be saved" if result.fitted else f"a certified gap of {gap:.1e}"
+    )
 
 
 def _typical(result: DesignResult) -> Iterator[str]:
     """The error of a typical number, and what is better not measured."""
     if result.typical_before is not None and result.typical_designed is not None:
         before, after = number(result.typical_before, 3), number(result.typical_designed, 3)
-        yield f"  error of a typical number after the fit: from ± {before} to ± {after}"
+        fit = " after the fit" if result.fitted else ""
+        yield f"  error of a typical number{fit}: from ± {before} to ± {after}"
     for name in result.better_derived:
         yield f'  "{name}" gets less than 1 % of the budget and follows from the others: say derived = true'
 

@@ -144,17 +144,19 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         verdict=judgement.text,
         rounds=sum(one.optimum.rounds for one in chosen),
         plan=plan_text(proposed),
-        **_after_the_fit(task, proof.stddevs),
+        **_published(task, proof.stddevs),
     )
 
 
-def _after_the_fit(task: DesignTask, stddevs: FloatArray) -> dict[str, Any]:
-    """What is said of a plan that publishes its fit."""
+def _published(task: DesignTask, stddevs: FloatArray) -> dict[str, Any]:
+    """The error of a typical number, and what else is said of a plan that publishes its fit."""
+    variances = np.square if task.fitted is None else task.fitted.variances
+    before, after = (float(np.sqrt(np.median(variances(one)))) for one in (task.before, stddevs))
+    found: dict[str, Any] = {"typical_before": before, "typical_designed": after}
     if task.fitted is None:
-        return {}
-    before, after = (float(np.sqrt(np.median(task.fitted.variances(one)))) for one in (task.before, stddevs))
+        return found
     derived = better_derived(task.plan, task.membership, task.paid, stddevs)
-    return {"fitted": True, "typical_before": before, "typical_designed": after, "better_derived": derived}
+    return {**found, "fitted": True, "better_derived": derived}
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:
