@@ -1,10 +1,11 @@
 """Designed noise against a common factor and against noise in proportion to sensitivity; and how it scales.
 
-From a checkout: PYTHONPATH=src python benchmarks/bench_design.py [savings] [fit] [300] [2500] [5000].
-Without arguments: savings, and 300 cells × 30,000 records. ``fit`` designs noise for the least-squares fit,
-beside the closed forms of a full domain: of independent noise, and of noise that releases share
-(ResidualPlanner). The sizes are whole designs of a generated table with cells from 1 to thousands of people
-at a limit of 50 %: reading the table is timed apart.
+From a checkout: PYTHONPATH=src python benchmarks/bench_design.py [savings] [fit] [counts] [300] [2500]
+[5000]. Without arguments: savings, and 300 cells × 30,000 records. ``counts`` shares a budget among two sets
+of tables of counts of the shipped survey, for raw numbers and for their fit. ``fit`` designs noise for the
+least-squares fit, beside the closed forms of a full domain: of independent noise, and of noise that releases
+share (ResidualPlanner). The sizes are whole designs of a generated table with cells from 1 to thousands of
+people at a limit of 50 %: reading the table is timed apart.
 """
 
 from __future__ import annotations
@@ -197,6 +198,59 @@ def fit() -> None:
         measured(f"loss for the fit, {name}", share, rival="the design for raw numbers")
 
 
+# ------------------------------------------------------------------ counts
+
+
+COUNTS = {
+    1_000: ("education", "gender, origin", "age", "gender, age"),
+    5_000: (
+        "education",
+        "marital_status, gender",
+        "income",
+        "origin, gender",
+        "decade, gender",
+        "education, gender",
+        "income, decade",
+    ),
+}
+
+
+def counts() -> None:
+    """Counts of the insured at epsilon 3, for every conceivable person: shares of the equal split."""
+    for people, groups in COUNTS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "people.parquet"
+            duckdb.execute(
+                "COPY (SELECT * EXCLUDE (health, has_smoked, bmi), age // 10 AS decade "
+                f"FROM '{_loaded('health_survey')['data']['source']}' "
+                "WHERE columns(* EXCLUDE (health, has_smoked, bmi)) IS NOT NULL "
+                f"ORDER BY person LIMIT {people}) TO '{path}' (FORMAT parquet)"
+            )
+            columns = "COUNT(*) FILTER (WHERE insured)"
+            releases = [
+                {"name": one, "sql": f"SELECT {one}, {columns} AS n FROM data GROUP BY {one}"}
+                for one in groups
+            ]
+            data = {"source": str(path), "record": "person", "secret": "insured", "kind": "boolean"}
+            accept = {"accept": ["homogeneous", "groups", "few_values", "empty"]}
+            plan = with_budget({"data": data, "release": releases, "limits": accept}, 3.0)
+            start = time.process_time()
+            raw, found = (sl.design(plan | {"publish": one}, limit=0.01, loss="variance") for one in FITS)
+            seconds = time.process_time() - start
+        equal = raw.loss_before
+        print(
+            f"{len(groups)} tables × {people:,} people, {len(raw.noise)} numbers: raw "
+            f"{raw.loss_designed / equal:.4f} of the equal split (gap {raw.gap or 0:.1e}), for the fit "
+            f"{found.loss_designed / equal:.4f} (at most {found.gap or 0:.2%} above the least); "
+            f"the equal split after the fit {found.loss_before / equal:.4f}; both {seconds:.1f} CPU s",
+            flush=True,
+        )
+        share = found.loss_designed / raw.loss_designed
+        measured(
+            f"loss for the fit, {len(groups)} tables of counts", share, rival="the design for raw numbers"
+        )
+
+
 # ------------------------------------------------------------------ sizes
 
 
@@ -287,5 +341,7 @@ if __name__ == "__main__":
             savings()
         elif one == "fit":
             fit()
+        elif one == "counts":
+            counts()
         else:
             size(int(one))
