@@ -197,6 +197,7 @@ FOUND = {
     "weights of strangers kept those of others from being made plain": [(301, 2420)],
     "people in no number were listed with the others": [(301, 1922), (302, 3752)],
     "of slow searches for lines the least penalty ended too early": [(302, 3187)],
+    "no penalty of the search for lines lay near the one that a plan needs": [(302, 8449)],
     "of rows that give away equally much one was told last": [(201, 3655), (201, 3711)],
     "rounding said which of two rows at one distance comes first": [(302, 737)],
 }
