@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline.examples.shipped import example_plan
 from sightline.report.page import report_html
 from tests.report.first_pages import opened, pages, screens_before_all
 from tests.report.first_screens import planned
 from tests.report.report_cases import RESULTS, microgrid
+from tests.report.test_no_green_box import audited
 
 MOST_SCREENS = 2.0
 DESK, PHONE = 1280, 390
@@ -45,8 +45,8 @@ def with_rules() -> sl.AuditResult:
 
 @cache
 def counts() -> sl.AuditResult:
-    """Rounded counts, by which the values of some follow."""
-    return sl.audit(example_plan("discharges"), names=True)
+    """Exact counts, from which the values of some follow."""
+    return audited("exact")
 
 
 def looks_right(page: Any, width: int) -> None:
