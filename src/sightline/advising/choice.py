@@ -1,9 +1,10 @@
 r"""The least noise for a limit that one of two bounds must prove for each record.
 
-For a given choice of a bound for each record the problem is convex, and its optimum is certified. The choice
-itself is not a convex matter, so it is improved step by step: at an optimum each record takes the bound that
-it keeps with most room. The noise stays feasible, so the next optimum is no worse. The certified gap is for
-the last choice, and with the precisions of hidden records at the last noise; another choice might need less.
+For a given choice of a bound for each record the limits are convex in the variances, and the optimum is
+certified. The choice itself is not a convex matter, so it is improved step by step: at an optimum each record
+takes the bound that it keeps with most room. The noise stays feasible, so the next optimum is no worse.
+Choices are compared at a rough optimum, and the best are solved to the end. The certified gap is for the last
+choice: another one might need less.
 
 Whom the noise must protect: records, and linear features of the rows of persons with several.
 
@@ -95,11 +96,6 @@ class Targets:
 
     def __len__(self) -> int:
         return len(self.record)
-
-    @property
-    def rows(self) -> IndexArray:
-        """The targets that are columns."""
-        return np.flatnonzero(self.record >= 0)
 
     @property
     def features(self) -> IndexArray:
