@@ -25,8 +25,9 @@ from scipy.optimize import minimize
 
 import sightline as sl
 from benchmarks.history import machine_unit, measured
+from sightline.advising.loss import Loss
 from sightline.advising.proposal import proportional
-from sightline.advising.task import Grain, Loss, task_of
+from sightline.advising.task import Grain, task_of
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.examples.shipped import example_plan

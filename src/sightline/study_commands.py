@@ -113,7 +113,10 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
 @click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
-    "--loss", default="relative", show_default=True, help="What to make small: relative or variance."
+    "--loss",
+    default="size",
+    show_default=True,
+    help="What to make small: variances by size, relative to today's, or as they are (variance).",
 )
 @click.option("--digits", default=3, show_default=True, help="Round the noise to so many digits.")
 @force_option

@@ -13,8 +13,9 @@ import pytest
 
 from sightline.advising import levels
 from sightline.advising.choice import common_guess, targets_of
+from sightline.advising.loss import Loss
 from sightline.advising.proposal import certified_common
-from sightline.advising.task import DesignTask, Grain, Loss, task_of
+from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from tests.advising.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table

@@ -20,7 +20,8 @@ from scipy.optimize import minimize
 import sightline as sl
 from sightline.advising.design_result import lines
 from sightline.advising.fitted_loss import FittedLoss
-from sightline.advising.task import DesignTask, Grain, Loss, task_of
+from sightline.advising.loss import Loss
+from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.arrays import FloatArray
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
@@ -193,7 +194,13 @@ def test_the_loss_is_that_of_a_dense_fit_with_a_column_for_every_person(loss: Lo
 
     stddevs = np.random.default_rng(2).uniform(1, 30, count)
     np.testing.assert_allclose(fitted.variances(stddevs), variances(stddevs), rtol=1e-6)
-    over = variances(np.full(count, 2.0)) if loss is Loss.RELATIVE else 1.0
+    members = (every > 0).sum(axis=1)
+    reach = 100 * every.max(axis=1)  # a mean moves by one of its members
+    over = {
+        Loss.RELATIVE: variances(np.full(count, 2.0)),
+        Loss.SIZE: reach**2 * [next(one for one in (10, 20, 50) if one >= size) for size in members],
+        Loss.VARIANCE: 1.0,
+    }[loss]
     assert task.total(stddevs) == pytest.approx(
         float(np.array(weight) @ (variances(stddevs) / over)), rel=1e-6
     )

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import sightline as sl
 from sightline.advising.choice import best_noise, targets_of
 from sightline.advising.least_noise import NotEnough
+from sightline.advising.loss import Loss
 from sightline.advising.proposal import solve
 from sightline.advising.suppression import (
     Ceilings,
@@ -23,7 +24,7 @@ from sightline.advising.suppression import (
     smallest_hitting_set,
     smallest_suppression,
 )
-from sightline.advising.task import DesignTask, Grain, Loss, task_of
+from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.arrays import IndexArray
 from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.session import opened

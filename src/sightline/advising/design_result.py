@@ -129,6 +129,7 @@ class DesignResult(ResultPart):
 
 
 LOSSES = {
+    "size": "the weighted sum of variances, each relative to its size class (10, 20, 50, 100, ... rows)",
     "variance": "the weighted sum of variances",
     "relative": "the weighted sum of variances over today's",
 }

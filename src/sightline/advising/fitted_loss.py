@@ -16,12 +16,14 @@ so it is a lower bound with them, too: a close one where the budget decides.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from sightline.advising.loss import Loss, sizes
 from sightline.advising.paid import PaidReleases
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan
@@ -46,8 +48,8 @@ class FittedLoss:
     importance: FloatArray  # of every number, measured and then derived
 
     @classmethod
-    def of(cls, plan: Plan, membership: Membership, pricing: Pricing, *, relative: bool) -> FittedLoss:
-        """The loss of a plan that publishes its fit; relative to the variances of today's fit, or not."""
+    def of(cls, plan: Plan, membership: Membership, pricing: Pricing, loss: Loss) -> FittedLoss:
+        """The loss of a plan that publishes its fit: what is relative to today is so to today's fit."""
         check_fit(plan, membership, pricing)
         fit, derived = PublishedFit.of(plan, membership, pricing), DerivedNumbers.of(plan, membership)
         parts = [membership.partitions[cell.partition] for cell in membership.cells]
@@ -58,11 +60,13 @@ class FittedLoss:
             times=pricing.times[pricing.owner].astype(np.float64),
             importance=weight,
         )
-        if not relative:
+        if loss is Loss.VARIANCE:
             return found
+        if loss is Loss.SIZE:
+            return replace(found, importance=weight / _sizes_of_all(plan, membership))
         today = found.variances(pricing.noise_stddev)
         over = np.where(today > 0, weight / np.where(today > 0, today, 1.0), 0.0)
-        return cls(fit=fit, derived=derived, times=found.times, importance=over)
+        return replace(found, importance=over)
 
     @cached_property
     def _combined(self) -> Any:
@@ -114,6 +118,15 @@ class FittedLoss:
             np.add.at(worth, paid.bundle_of_cell, slopes / paid.pricing.sensitivity**2)
             reached += paid.most * float(np.max(worth[:-1] / paid.times))
         return min(loss, loss**2 / reached)
+
+
+def _sizes_of_all(plan: Plan, membership: Membership) -> FloatArray:
+    """What the variances are relative to: those of measured numbers, then of derived ones."""
+    measured, whole = sizes(plan, membership), membership.with_derived
+    if whole is None:
+        return measured
+    derived = [plan.releases[whole.partitions[cell.partition].query].derived for cell in whole.cells]
+    return np.concatenate([measured, sizes(plan, whole)[np.array(derived)]])
 
 
 def better_derived(

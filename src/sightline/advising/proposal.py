@@ -29,8 +29,9 @@ from sightline.advising.choice import (
     targets_of,
 )
 from sightline.advising.least_noise import NEARLY, TOLERANCE, NotEnough, if_enough
+from sightline.advising.loss import Loss
 from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
-from sightline.advising.task import DesignTask, Grain, Loss, lowest, rounded_up, task_of
+from sightline.advising.task import DesignTask, Grain, lowest, rounded_up, task_of
 from sightline.arrays import NOTICEABLE, ROUNDING, FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.result import Change, ChangeKind

@@ -13,6 +13,7 @@ from scipy.sparse import csc_array, csr_array
 from sightline.advising.fitted_loss import FittedLoss
 from sightline.advising.least_noise import FIXED, NoiseProblem
 from sightline.advising.levels import lower_ends, rows_alike
+from sightline.advising.loss import Loss, sizes
 from sightline.advising.paid import (
     PaidReleases,
     check_bounds,
@@ -41,13 +42,6 @@ class Grain(StrEnum):
 
     CELL = "cell"
     RELEASE = "release"
-
-
-class Loss(StrEnum):
-    """What a design makes small."""
-
-    VARIANCE = "variance"  # the weighted sum of the variances
-    RELATIVE = "relative"  # the weighted sum of the variances over those before
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,10 +101,8 @@ class DesignTask:
         """The task with the loss after the fit, if the plan publishes it."""
         if not self.plan.publish.consistent:
             return self
-        relative = self.loss is Loss.RELATIVE
-        return replace(
-            self, fitted=FittedLoss.of(self.plan, self.membership, self.paid.pricing, relative=relative)
-        )
+        fitted = FittedLoss.of(self.plan, self.membership, self.paid.pricing, self.loss)
+        return replace(self, fitted=fitted)
 
     @property
     def row_floors(self) -> FloatArray:
@@ -302,7 +294,8 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     factors = linear.factors
     times = np.array([release.times for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
-    weights = weight * times / (before**2 if loss is Loss.RELATIVE else 1.0)
+    over = {Loss.RELATIVE: lambda: before**2, Loss.SIZE: lambda: sizes(plan, membership)}
+    weights = weight * times / over.get(loss, lambda: 1.0)()
     return DesignTask(
         plan=plan,
         membership=membership,

@@ -14,9 +14,10 @@ from sightline.advising.design_result import DesignedBudget, DesignedNoise, Desi
 from sightline.advising.fitted_loss import better_derived
 from sightline.advising.least_noise import NotEnough
 from sightline.advising.levels import never_binds_below
+from sightline.advising.loss import Loss
 from sightline.advising.proposal import in_digits, solve
 from sightline.advising.suppression import replaced_task, smallest_suppression, suppressed_numbers
-from sightline.advising.task import DesignTask, Grain, Loss, task_of
+from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.arrays import COARSE, FloatArray, IndexArray
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find, plans_by_belief
@@ -37,7 +38,7 @@ def design(  # many parameters: the options of one command
     *,
     limit: float | str | None = None,
     grain: str = "cell",
-    loss: str = "relative",
+    loss: str = "size",
     digits: int | None = None,
     names: bool = False,
     top: int = 10,
@@ -47,8 +48,8 @@ def design(  # many parameters: the options of one command
 
     ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
-    ``loss`` is what is made small: "relative", the weighted sum of variances over today's; or "variance", the
-    sum of variances, for numbers of one unit.
+    ``loss`` is what is made small, times each release's weight: "size", the variances relative to the size
+    class of each number; "relative", the variances over today's; or "variance", for numbers of one unit.
     ``digits`` rounds the noise to so many of them, and the audit passes with that. ``names`` names records
     in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
     the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
