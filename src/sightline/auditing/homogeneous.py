@@ -197,9 +197,18 @@ def ends_of(findings: Findings) -> list[Ends]:
     """The bounds, and the least and the greatest value that occur, if these are narrower."""
     prior = findings.prior
     low, high = prior.bounds
-    if prior.kind is not SecretKind.NUMBER:
-        variance, even = prior.share * (1 - prior.share), prior.kind is SecretKind.BOOLEAN
-        return [Ends(low=low, high=high, variance=variance, yes_or_no=even)]
+    match prior.kind:
+        case SecretKind.BOOLEAN | SecretKind.CATEGORY:
+            variance, even = prior.share * (1 - prior.share), prior.kind is SecretKind.BOOLEAN
+            return [Ends(low=low, high=high, variance=variance, yes_or_no=even)]
+        case SecretKind.NUMBER:
+            return _ends_of_numbers(findings)
+
+
+def _ends_of_numbers(findings: Findings) -> list[Ends]:
+    """The same of numbers, whose values in the table may lie closer together than the bounds."""
+    prior = findings.prior
+    low, high = prior.bounds
     declared = Ends(low=low, high=high, variance=float(prior.of_column.variance))
     occurring = findings.membership.occurring
     if not occurring.counts.size or prior.within is not None:

@@ -138,9 +138,13 @@ class SecretPrior:
     @property
     def chances(self) -> FloatArray:
         """Of the values of a yes or no, or of a category."""
-        if self.kind is SecretKind.BOOLEAN:
-            return np.array([1 - self.yes, self.yes])
-        return np.full(self.categories, 1 / self.categories)
+        match self.kind:
+            case SecretKind.BOOLEAN:
+                return np.array([1 - self.yes, self.yes])
+            case SecretKind.CATEGORY:
+                return np.full(self.categories, 1 / self.categories)
+            case SecretKind.NUMBER:
+                raise ValueError("a number has a density, no chances")
 
     def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.

@@ -117,13 +117,20 @@ def _with_others(engine: Engine, membership: Membership, subject: Subject) -> st
 
 
 def _other(drawn: str, subject: Subject, *, step: float, dialect: str) -> str:
-    """A secret as SQL, made of a whole number from 0 to the prime: a multiple of a step, if there is one."""
-    if subject.kind is SecretKind.BOOLEAN:
-        return f"CASE WHEN {drawn} % 2 = 0 THEN 1 ELSE 0 END"
-    if subject.kind is SecretKind.CATEGORY:
-        names = [exp.Literal.string(name).sql(dialect) for name in subject.categories]
-        branches = [f"WHEN {place} THEN {name}" for place, name in enumerate(names)]
-        return f"CASE {drawn} % {len(names)} {' '.join(branches)} END" if names else ""
+    """A secret as SQL, made of a whole number from 0 to the prime."""
+    match subject.kind:
+        case SecretKind.BOOLEAN:
+            return f"CASE WHEN {drawn} % 2 = 0 THEN 1 ELSE 0 END"
+        case SecretKind.CATEGORY:
+            names = [exp.Literal.string(name).sql(dialect) for name in subject.categories]
+            branches = [f"WHEN {place} THEN {name}" for place, name in enumerate(names)]
+            return f"CASE {drawn} % {len(names)} {' '.join(branches)} END" if names else ""
+        case SecretKind.NUMBER:
+            return _other_number(drawn, subject, step=step, dialect=dialect)
+
+
+def _other_number(drawn: str, subject: Subject, *, step: float, dialect: str) -> str:
+    """A number between the bounds as SQL, made of a whole one: a multiple of a step, if there is one."""
     low, high = subject.bounds
     if not math.isfinite(high - low):
         return ""

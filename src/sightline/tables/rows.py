@@ -70,9 +70,13 @@ class Rows:
 
 def clipped_secret(rows: Rows, subject: Subject) -> str:
     """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
-    if subject.kind is SecretKind.BOOLEAN:
-        return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
-    return rows.secret if rows.within else clipped_to(rows.secret, *subject.bounds)
+    match subject.kind:
+        case SecretKind.BOOLEAN:
+            return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+        case SecretKind.CATEGORY:
+            return rows.secret
+        case SecretKind.NUMBER:
+            return rows.secret if rows.within else clipped_to(rows.secret, *subject.bounds)
 
 
 def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:
