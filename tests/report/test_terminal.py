@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 import sightline as sl
+from sightline.bounds.assessment import Bound
 from sightline.examples.shipped import example_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.report import terminal
@@ -200,3 +201,13 @@ def test_a_result_of_an_earlier_version_does_not_count_its_categories(tmp_path: 
     result = small(tmp_path, "blood", categories=["A", "B", "0"])
     text = printed(result.model_copy(update={"category_count": None}))
     assert "one of several categories" in " ".join(text.split())  # long paths wrap the line
+
+
+def test_an_explanation_says_which_proof_gives_the_lower_end() -> None:
+    assert {"", "information", *(bound.text for bound in Bound)} == set(terminal._PROOFS)
+    out = io.StringIO()
+    explanation = sl.explain(example_plan("microgrid"), "H17")
+    terminal.print_explanation(explanation, Console(file=out, width=200))
+    proof = terminal._PROOFS[explanation.exposed[0].lower_by]
+    assert proof
+    assert f"The lower end is proved {proof}." in out.getvalue()

@@ -58,7 +58,7 @@ _ENDS = ("lower", "by", "rounded", "posterior")
 class Bound(IntEnum):
     """Which proof gives a lower end."""
 
-    HIDDEN = 0  # each record by itself: behind the others for a number, with all others known for few values
+    HIDDEN = 0  # each record by itself: a number behind the others; few values with others known, or n alike
     LINES = 1  # along chords of values, in small designs
     ALIKE = 2  # people whom no number tells apart
     WORLDS = 3  # all worlds of a small component, listed

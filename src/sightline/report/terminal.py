@@ -35,6 +35,20 @@ _OTHER_ATTACKS = {  # whose risk an upper end is, where it is not the linear one
     "rounded": "The upper end is proved for the best linear attack's guess, rounded softly.",
     "posterior": "The upper end is that of the best attack, simulated with all who share its numbers.",
 }
+_PROOFS = {  # that may give a lower end, by their names in a result
+    "": "",
+    "hidden": "by itself: behind the values of others, or with all others known",
+    "lines": "along changes of several values that no number shows well",
+    "alike": "among people whom no number tells apart",
+    "worlds": "by all tables that are possible, listed",
+    "genies": "by everybody but one at a time being told, for all together",
+    "moves": "by changes of several rows that hardly change a number",
+    "told last": "with the numbers that tell next to nothing counted last",
+    "noise": "by the noise alone, whatever is known of all others",
+    "walk": "by simulated tables and answers, with a stated chance of error",
+    "intervals": "by the chance that a rounded or blank count stays what it is",
+    "information": "by what all numbers tell at most, where releases are not linear",
+}
 
 
 def print_result(result: AuditResult, screen: Console, *, full: bool = False) -> None:
@@ -255,6 +269,8 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         screen.print(f"[bold]{what}[/]{about}, {group}{remains(exposed.remaining_uncertainty)}")
         if exposed.upper_by in _OTHER_ATTACKS:
             screen.print(f"  {_OTHER_ATTACKS[exposed.upper_by]}", soft_wrap=True)
+        if proof := _PROOFS[exposed.lower_by]:
+            screen.print(f"  The lower end is proved {proof}.", soft_wrap=True)
         for line in named_lines(exposed):
             screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
         if exposed.attack is not None:
