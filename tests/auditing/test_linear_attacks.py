@@ -189,7 +189,7 @@ def test_a_recipe_says_what_to_undo_first(item: str, before: str, undone: Callab
     table = pa.table({"who": ["a", "b"], "g": ["u", "v"], "w": [3, 3], "x": [1.5, 7.25]})
     sql = f"SELECT g, {item} AS n FROM data GROUP BY g"
     plan = {
-        "data": {"source": table, "record": "who", "secret": "x", "bounds": [0, 10]},
+        "data": {"source": table, "record": "who", "secret": "x", "bounds": [0, 10], "public": ["g", "w"]},
         "release": [{"name": "by group", "sql": sql, "noise_stddev": 1.0}],
     }
     exposed = next(one for one in sl.audit(plan, names=True).exposed if one.record == "b")

@@ -55,6 +55,10 @@ def test_the_attack_that_passed() -> None:
         "SUM(total_comp) / COUNT(*)",
         "AVG(total_comp) FILTER (WHERE age > 30)",
         "SUM(salary), AVG(1.2 * total_comp + age)",
+        "SUM(salary) + SUM(total_comp)",
+        "AVG(salary) - MAX(total_comp)",
+        "SUM(salary) / SUM(total_comp)",
+        "SUM(salary + total_comp)",
         "STDDEV(total_comp)",
     ],
 )

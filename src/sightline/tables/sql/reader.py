@@ -43,6 +43,7 @@ from sightline.tables.sql.published_items import PublishedItem
 from sightline.tables.sql.scope import Join, Scope, Source, bound_column, find_column, read_source, where_of
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, Tests, read_bands
 from sightline.tables.sql.select_items import (
+    aggregates_of_rows,
     noisy_number,
     read_item,
     read_public_aggregate,
@@ -184,14 +185,10 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
     whole += [*parts.public, *(one for measure in parts.measures for one in measure.filters)]
     whole += [weight for measure in parts.measures for weight in measure.weights]
     for measure in parts.measures:
-        calls = measure.aggregate.find_all(exp.AggFunc)
-        whole += [
-            scope.bind(part)
-            for call in calls
-            for argument in call.iter_expressions()
-            for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
-            if has(part, exp.Column)
-        ]
+        whole += _arguments(measure.aggregate, scope)
+    for call in _public_aggregates(parts, scope):
+        whole += _arguments(call, scope)
+        whole += [scope.bind(one.expression.this) for one in call.find_all(exp.Filter)]
     hidden = [window.bound for window in parts.having.windows]
     columns = {
         column.name: bound_column(column.name, DATA)  # also of a subquery, where data has another name
@@ -210,6 +207,30 @@ def _taken_as_public(parts: SelectParts, scope: Scope, record: str) -> dict[str,
         "columns": tuple(columns),
         "summed": tuple(name for name in columns if name in _summed(parts, scope)),
     }
+
+
+def _arguments(aggregates: exp.Expr, scope: Scope) -> list[exp.Expr]:
+    """What the aggregates in an expression are of, bound."""
+    return [
+        scope.bind(part)
+        for call in aggregates.find_all(exp.AggFunc)
+        for argument in call.iter_expressions()
+        for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
+        if has(part, exp.Column)
+    ]
+
+
+def _public_aggregates(parts: SelectParts, scope: Scope) -> list[exp.Expr]:
+    """The aggregates of public columns in all items, whatever rows they are over.
+
+    One that is added to a sum of the secret, or divides it, tells of its column as one alone does.
+    """
+    return [
+        call
+        for item in parts.select.expressions
+        for call in aggregates_of_rows(item.unalias())
+        if not any(map(scope.mentions_secret, _arguments(call, scope)))
+    ]
 
 
 def _summed(parts: SelectParts, scope: Scope) -> set[str]:
@@ -233,14 +254,11 @@ def _summed(parts: SelectParts, scope: Scope) -> set[str]:
 
     own = [
         value
-        for measure in parts.measures
-        if not (measure.tests or measure.counts_rows)
-        for call in measure.aggregate.find_all(exp.AggFunc)
-        if not isinstance(call, exp.Count)
-        for argument in call.iter_expressions()
-        for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
-        if has(part, exp.Column)
-        for value in values(scope.bind(part).unnest())
+        for aggregate in _public_aggregates(parts, scope)
+        for call in aggregate.find_all(exp.AggFunc)
+        if not isinstance(call, exp.Count | exp.CountIf)
+        for argument in _arguments(call, scope)
+        for value in values(argument.unnest())
     ]
     return columns(own) - columns(weight for measure in parts.measures for weight in measure.weights)
 

@@ -77,7 +77,8 @@ def _readings(
     """An item without its alias, and the reading of every aggregate in it."""
     node = with_sums(item.unalias().unnest(), secret.scope)
     found = {
-        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _innermost(node)
+        id(one): read_aggregate(one, label=label, secret=secret, where=where)
+        for one in aggregates_of_rows(node)
     }
     return node, found
 
@@ -85,7 +86,7 @@ def _readings(
 def _without_mixed(item: exp.Expr, *, secret: Secret, where: Tests) -> tuple[exp.Expr, tuple[Rewritten, ...]]:
     """Write aggregates of an item that are not of one feature as sums of such, in its SELECT."""
     found = []
-    for call in _innermost(item.unalias()) if not where else ():
+    for call in aggregates_of_rows(item.unalias()) if not where else ():
         if has(call, *_OF_SUMS) or not _speaks_of_secret(call, secret.scope):
             continue
         try:
@@ -114,7 +115,7 @@ def with_filters(select: exp.Select, scope: Scope) -> None:
     mixed = [part for part in parts if _mixes(scope.bind(part), scope)]
     if not mixed:
         return
-    for call in [call for item in select.expressions for call in _innermost(item.unalias())]:
+    for call in [call for item in select.expressions for call in aggregates_of_rows(item.unalias())]:
         inner = call.this if isinstance(call, exp.Filter) else call
         own = [call.expression.this] if isinstance(call, exp.Filter) else []
         where = exp.Where(this=exp.and_(*(exp.paren(part.copy()) for part in (*own, *mixed))))
@@ -128,13 +129,13 @@ def _mixes(bound: exp.Expr, scope: Scope) -> bool:
     return any(about) and not all(about)
 
 
-def _innermost(node: exp.Expr) -> list[exp.Expr]:
+def aggregates_of_rows(node: exp.Expr) -> list[exp.Expr]:
     """The aggregates of rows in an item, each with its FILTER: also those that window functions are over."""
     found: list[exp.Expr] = []
     for one in aggregates_in(node):
         parts = list(one.iter_expressions()) if isinstance(one, exp.Window) else []
         arguments = list(one.this.iter_expressions()) if isinstance(one, exp.Window) else []
-        inner = [call for part in (*arguments, *parts[1:]) for call in _innermost(part)]
+        inner = [call for part in (*arguments, *parts[1:]) for call in aggregates_of_rows(part)]
         found += inner or [one]
     return found
 
