@@ -118,6 +118,9 @@ def plan_given(paths: Sequence[str], given: GivenPlan) -> dict[str, Any] | str:
     show_default=True,
     help="What to make small: variances by size, relative to today's, or as they are (variance).",
 )
+@click.option(
+    "--series", default=1, show_default=True, help="Periods, such as 12 months, that share the budget."
+)
 @click.option("--digits", default=3, show_default=True, help="Round the noise to so many digits.")
 @force_option
 def design(  # many parameters: one for each option
@@ -128,6 +131,7 @@ def design(  # many parameters: one for each option
     out: Path | None,
     grain: str,
     loss: str,
+    series: int,
     digits: int,
     force: bool,
 ) -> int:
@@ -153,6 +157,7 @@ def design(  # many parameters: one for each option
             limit=limit,
             grain=grain,
             loss=loss,
+            series=series,
             digits=digits,
             names=names,
             progress=progress,

@@ -106,6 +106,7 @@ class DesignResult(ResultPart):
     typical_before: float | None = None  # the median error of a number, as it is published
     typical_designed: float | None = None
     better_derived: Annotated[tuple[str, ...], Many] = ()  # releases to compute from the fit, not to measure
+    periods: int = 1  # of a series: how often all of it is published, with this noise each time
     digits: int | None = None  # that the noise is rounded to; none: as it was found
     secret: str = ""  # of a plan about several
     other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself
@@ -140,6 +141,11 @@ def lines(result: DesignResult) -> Iterator[str]:
     share = percent_stated(result.limit)
     if result.secret:
         yield f"The releases about {result.secret}, by themselves:"
+    if result.periods > 1:
+        yield (
+            f"A series of {result.periods:,} periods, each with this noise and the same people in the same "
+            "groups: losses add up over all of them, and the limit is for values that stay the same."
+        )
     yield from _suppressed(result)
     if not result.binds and result.budget is None:
         keeps = "The plan keeps" if result.suppressed is None else "Without what is withheld the plan keeps"
@@ -155,7 +161,7 @@ def lines(result: DesignResult) -> Iterator[str]:
         yield from _attacks(result)
     if result.budget is not None:
         yield ""
-        yield _budget(result.budget)
+        yield _budget(result.budget, result.periods)
     yield ""
     below, _ = number_ends(result.never_binds_below_epsilon, result.never_binds_below_epsilon)
     yield (
@@ -208,6 +214,9 @@ def _typical(result: DesignResult) -> Iterator[str]:
         before, after = number(result.typical_before, 3), number(result.typical_designed, 3)
         fit = " after the fit" if result.fitted else ""
         yield f"  error of a typical number{fit}: from ± {before} to ± {after}"
+        if result.periods > 1:
+            total = number(math.sqrt(result.periods) * result.typical_designed, 3)
+            yield f"  of its total over the {result.periods:,} periods, which is derived: ± {total}"
     for name in result.better_derived:
         yield f'  "{name}" gets less than 1 % of the budget and follows from the others: say derived = true'
 
@@ -227,14 +236,15 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
     yield ""
 
 
-def _budget(budget: DesignedBudget) -> str:
+def _budget(budget: DesignedBudget, periods: int) -> str:
     cost = number_at_most(budget.epsilon_spent, 4)
     spent = f"epsilon = {cost} of {number(budget.epsilon)} at delta = {budget.delta:g}"
     price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > NOTICEABLE else ""
     whom = (
         "every conceivable person" if budget.everyone else "the kinds of people in this table, and no others"
     )
-    return f"The budget under {budget.accountant}, for {whom}: {spent}{price}."
+    whole = f" of all {periods:,} periods" if periods > 1 else ""
+    return f"The budget{whole} under {budget.accountant}, for {whom}: {spent}{price}."
 
 
 def _noise(result: DesignResult) -> Iterator[str]:

@@ -44,20 +44,26 @@ class FittedLoss:
 
     fit: PublishedFit
     derived: DerivedNumbers
-    times: FloatArray  # copies of each measured number
+    times: FloatArray  # copies of each measured number, in a period of a series
     importance: FloatArray  # of every number, measured and then derived
 
     @classmethod
-    def of(cls, plan: Plan, membership: Membership, pricing: Pricing, loss: Loss) -> FittedLoss:
-        """The loss of a plan that publishes its fit: what is relative to today is so to today's fit."""
+    def of(
+        cls, plan: Plan, membership: Membership, pricing: Pricing, loss: Loss, periods: int = 1
+    ) -> FittedLoss:
+        """The loss of a plan that publishes its fit: what is relative to today is so to today's fit.
+
+        Of a series that of all periods: each has a fit of its own, with a share of the copies.
+        """
         check_fit(plan, membership, pricing)
         fit, derived = PublishedFit.of(plan, membership, pricing), DerivedNumbers.of(plan, membership)
         parts = [membership.partitions[cell.partition] for cell in membership.cells]
         weight = np.array([plan.releases[part.query].weight for part in (*parts, *derived.partitions)])
+        weight *= periods
         found = cls(
             fit=fit,
             derived=derived,
-            times=pricing.times[pricing.owner].astype(np.float64),
+            times=pricing.times[pricing.owner] / periods,
             importance=weight,
         )
         if loss is Loss.VARIANCE:

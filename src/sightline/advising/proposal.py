@@ -42,9 +42,9 @@ from sightline.progress import report
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _RAISED_ALONE = 2.0
 _ROUNDINGS = 6  # that are tried between up and down
-# A design for the fit ends this close to its lower bound, when a round gains less than this share of
-# the loss, or after so many rounds.
-_CLOSE, _STILL, _MOST_FITS = 1e-3, 1e-4, 20
+# A design for the fit ends this close to its lower bound, when a round gains less than this share of the loss
+# (the first where the bound is within the third, and the second where nothing is proved), or after so many.
+_CLOSE, _STILL, _UNPROVED, _NEAR_BOUND, _MOST_FITS = 1e-6, 1e-7, 1e-4, 0.1, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -248,8 +248,9 @@ def solve(task: DesignTask) -> Solution:
     common = certified_common(raw, common_guess(raw, targets))
     starts = [_within(raw, one) for one in (common.stddevs, *proportional(raw))]
     chosen = if_enough(lambda: best_noise(raw, targets, starts))
+    bound = 0.0
     if task.fitted is not None and chosen:
-        raw, best = _for_the_fit(task, targets, starts, chosen[0])
+        raw, best, bound = _for_the_fit(task, targets, starts, chosen[0])
         chosen = (best,)
     report("auditing the proposal", 0.0)
     at_least = math.inf
@@ -266,14 +267,15 @@ def solve(task: DesignTask) -> Solution:
     stddevs = proofs[-1].stddevs
     proven = _proven(raw, at_least, raw.total(stddevs))
     if task.fitted is not None:
-        proven = task.fitted.at_least(stddevs, task.floor, task.paid)
+        last = task.fitted.at_least(stddevs, task.floor, task.paid)
+        proven = None if last is None else min(max(last, bound), task.total(stddevs))
     return Solution(common=common, chosen=chosen, proof=proofs[-1], loss_at_least=proven)
 
 
 def _for_the_fit(
     task: DesignTask, targets: Targets, starts: list[FloatArray], best: Chosen
-) -> tuple[DesignTask, Chosen]:
-    """The task with the weights of the noisy numbers in the fit, and its least noise.
+) -> tuple[DesignTask, Chosen, float]:
+    """The task with the weights of the noisy numbers in the fit, its least noise, and a lower bound.
 
     From the least noise for raw numbers on, the loss after the fit goes down from round to round.
     """
@@ -283,7 +285,7 @@ def _for_the_fit(
     def noise(chosen: Chosen) -> FloatArray:
         return task.stddevs(np.clip(task.factors(chosen.optimum.u), 1.0, task.most_factors))
 
-    loss = task.total(noise(best))
+    loss, bound = task.total(noise(best)), 0.0
     for attempt in range(_MOST_FITS):
         report("fitting", attempt / _MOST_FITS)
         weights = fitted.weights(noise(best))
@@ -298,10 +300,11 @@ def _for_the_fit(
             break
         gained = 1 - now / loss
         loss, raw, best, last, ahead = now, other, found[0], weights, 1.0
-        at_least = fitted.at_least(noise(best), task.floor, task.paid) or 0.0
-        if at_least >= loss * (1 - _CLOSE) or gained < _STILL:
+        bound = max(bound, fitted.at_least(noise(best), task.floor, task.paid) or 0.0)
+        still = _STILL if bound >= loss * (1 - _NEAR_BOUND) else _UNPROVED
+        if bound >= loss * (1 - _CLOSE) or gained < still:
             break
-    return raw, best
+    return raw, best, bound
 
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:

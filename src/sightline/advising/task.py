@@ -97,11 +97,11 @@ class DesignTask:
         """Whether the secret is one of three categories or more: features of persons are no targets then."""
         return self.linear.columns_of_unit > 1
 
-    def for_the_fit(self) -> DesignTask:
-        """The task with the loss after the fit, if the plan publishes it."""
+    def for_the_fit(self, periods: int = 1) -> DesignTask:
+        """The task with the loss after the fit of each period of a series, if the plan publishes it."""
         if not self.plan.publish.consistent:
             return self
-        fitted = FittedLoss.of(self.plan, self.membership, self.paid.pricing, self.loss)
+        fitted = FittedLoss.of(self.plan, self.membership, self.paid.pricing, self.loss, periods)
         return replace(self, fitted=fitted)
 
     @property

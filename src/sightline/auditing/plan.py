@@ -15,8 +15,8 @@ from pydantic import Field, PrivateAttr, model_validator
 from sightline.auditing.beliefs import Belief, beliefs_of
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
-from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import (
+    MOST_TIMES,
     UNSTATED,
     NumberName,
     Population,
@@ -27,6 +27,7 @@ from sightline.auditing.plan_fields import (
     Text,
     without_default,
 )
+from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_sections import AssumptionName as AssumptionName
 from sightline.auditing.plan_sections import Attacker as Attacker
 from sightline.auditing.plan_sections import (
@@ -201,7 +202,7 @@ class Release(Section):
         description="One SELECT over the table, which is called data, or by its own name; or the name of a "
         "file with it that ends in .sql. A relative path starts from the plan's folder."
     )
-    times: Annotated[int, Field(ge=1, le=100_000)] = Field(
+    times: Annotated[int, Field(ge=1, le=MOST_TIMES)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows.",
     )

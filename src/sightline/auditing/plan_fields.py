@@ -53,6 +53,7 @@ def is_query_file(sql: object) -> TypeGuard[str]:
 
 # That all of it remains can be shown of nothing that is published.
 LARGEST_LIMIT = 0.999
+MOST_TIMES = 100_000  # publications of one release
 
 
 def _share(value: Any) -> Any:

@@ -22,12 +22,13 @@ from sightline.arrays import COARSE, FloatArray, IndexArray
 from sightline.auditing.exposed import keys_of
 from sightline.auditing.findings import Findings, Keys, find, plans_by_belief
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import MOST_TIMES
 from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.session import Session, opened
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, require, require_plan
 from sightline.format import percent_at_least, percent_stated
 from sightline.jobs.assemble import judged, rules_of
 from sightline.progress import Progress, blas_threads_for, report, reporting
@@ -39,6 +40,7 @@ def design(  # many parameters: the options of one command
     limit: float | str | None = None,
     grain: str = "cell",
     loss: str = "size",
+    series: int = 1,
     digits: int | None = None,
     names: bool = False,
     top: int = 10,
@@ -50,12 +52,14 @@ def design(  # many parameters: the options of one command
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
     ``loss`` is what is made small, times each release's weight: "size", the variances relative to the size
     class of each number; "relative", the variances over today's; or "variance", for numbers of one unit.
+    ``series`` is how many periods the plan is published in, such as twelve months, under one budget.
     ``digits`` rounds the noise to so many of them, and the audit passes with that. ``names`` names records
     in the attacks by their keys, and ``top`` is how many attacks are listed. Of a plan about several secrets,
     the releases about each are designed by themselves. Only noise is added: a release's floor is its noise in
     the plan, unless the plan says noise_within.
     """
     require(top >= 1, "top >= 1", got=top)
+    require(series >= 1, "series >= 1", got=series)
     require(digits is None or digits >= 1, "digits >= 1", got=digits)
     for text, known in ((grain, Grain), (loss, Loss)):
         require(text in set(known), f"one of {', '.join(known)}", got=repr(text))
@@ -66,8 +70,8 @@ def design(  # many parameters: the options of one command
         raise InvalidPlan(
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
-    parts = plans_by_secret(checked)
-    shown = _Shown(digits=digits, names=names, top=top)
+    parts = plans_by_secret(_in_periods(checked, series))
+    shown = _Shown(periods=series, digits=digits, names=names, top=top)
     with reporting(progress):
         found = [_about_one(part, base, Grain(grain), Loss(loss), shown) for part in parts]
     if len(parts) == 1:
@@ -77,10 +81,25 @@ def design(  # many parameters: the options of one command
     return named[0].model_copy(update={"other_secrets": tuple(named[1:])})
 
 
+def _in_periods(plan: Plan, periods: int) -> Plan:
+    """The plan of a series: every release so many times as often."""
+    if periods == 1:
+        return plan
+    out = [release.name for release in plan.releases if release.published]
+    require_plan(not out, "a series of releases that are not out yet", got=f"{out[0][:60]!r}" if out else "")
+    most = max(release.times for release in plan.releases) * periods
+    require_plan(most <= MOST_TIMES, f"at most {MOST_TIMES:,} publications of a release", got=f"{most:,}")
+    releases = [
+        one if one.derived else one.model_copy(update={"times": one.times * periods}) for one in plan.releases
+    ]
+    return plan.model_copy(update={"releases": tuple(releases)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shown:
     """The options of a design that say what of it is shown, and how."""
 
+    periods: int
     digits: int | None
     names: bool
     top: int
@@ -102,7 +121,7 @@ def _about_one(checked: Plan, base: Path, grain: Grain, loss: Loss, shown: _Show
         for gone in smallest_suppression(task):
             kept = replaced_task(task, gone.chosen, grain)
             suppressed = {"suppressed": suppressed_numbers(task, gone)}
-        return _designed(session, kept.for_the_fit(), grain, shown).model_copy(update=suppressed)
+        return _designed(session, kept.for_the_fit(shown.periods), grain, shown).model_copy(update=suppressed)
 
 
 def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -> DesignResult:
@@ -135,6 +154,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         loss_designed=total,
         loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
+        periods=shown.periods,
         digits=shown.digits,
         attacks=priced.attacks,
         attacks_in_all=priced.in_all,
