@@ -83,16 +83,34 @@ def drawn_release(
     return {**release, "sql": sql}, numbers
 
 
-def breaks_the_rule(numbers: list[Number]) -> set[bytes]:
-    """The people of whom numbers, and differences of up to three, tell more than that fewer than k are ill,
-    or are not.
+def totals_less_others(releases: list[list[Number]]) -> list[tuple[Number, ...]]:
+    """A number less all others of a release that are parts of it, and less those that are not 0 for sure."""
+    found: list[tuple[Number, ...]] = []
+    for place, own in enumerate(releases):
+        for total in [one for other in releases[:place] + releases[place + 1 :] for one in other]:
+            parts = [one for one in own if np.any(one[0] & total[0])]
+            if len(parts) < 3 or any(np.any(one[0] & ~total[0]) for one in parts):
+                continue
+            rest = bool(np.any(total[0] & ~np.any([one[0] for one in parts], axis=0)))
+            if not rest:
+                found += [(total, *parts[:i], *parts[i + 1 :]) for i in range(len(parts))]
+            none = [one for one in parts if one[1] == 0 and one[2] > 0]
+            if len(none) + rest > 1 or (rest and not none):
+                found.append((total, *(one for one in parts if not (one[1] == 0 and one[2] > 0))))
+    return found
+
+
+def breaks_the_rule(releases: list[list[Number]]) -> set[bytes]:
+    """The people of whom numbers, differences of up to three, and totals less the rest of a release tell more
+    than that fewer than k are ill, or are not.
     """
+    numbers = [one for own in releases for one in own]
     known: dict[bytes, tuple[int, int]] = {}
     combined: list[tuple[Number, ...]] = [(one,) for one in numbers] + list(permutations(numbers, 2))
     combined += [
         (a, *two) for a in numbers for two in combinations(numbers, 2) if all(a is not b for b in two)
     ]
-    for (inside, low, high), *others in combined:
+    for (inside, low, high), *others in combined + totals_less_others(releases):
         weights = inside.astype(int) - sum(other.astype(int) for other, _, _ in others)
         least, most = low - sum(one[2] for one in others), high - sum(one[1] for one in others)
         held = set(weights[weights != 0].tolist())
@@ -132,17 +150,17 @@ def check(rng: np.random.Generator, trial: int, count: Counter[str]) -> None:
         if all(low <= int(np.sum(inside & np.array(world))) <= high for inside, low, high in numbers)
     ]
     certain = sum(len({world[one] for world in fitting}) == 1 for one in range(people))
-    broken = breaks_the_rule(numbers)
+    broken = breaks_the_rule([own for _, own in parts])
     data = {"record": "id", "secret": "ill", "kind": "boolean", "public": ["a", "b"], "source": table}
     limits = {"remaining_uncertainty": 0.5}
     plan = {"data": data, "limits": limits, "rules": {"k": K}, "release": releases}
     told: list[int] = []
     with pytest.MonkeyPatch.context() as patched:  # a result lists only the first of what breaks a rule
 
-        def recorded(*arguments: Any) -> list[BrokenRule]:
-            found = small_counts(*arguments)
+        def recorded(*arguments: Any) -> tuple[list[BrokenRule], list[int]]:
+            found, numbers = small_counts(*arguments)
             told.extend(one.people for one in found)
-            return found
+            return found, numbers
 
         patched.setattr(rules, "small_counts", recorded)
         result = sl.audit(plan, verdict_only=True)

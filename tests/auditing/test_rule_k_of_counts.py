@@ -75,3 +75,26 @@ def test_rounded_counts_are_refused_there(setting: str) -> None:
     expected = "knows nobody's secret" if "attacker" in sections else "counts of records with one row each"
     with pytest.raises(InvalidPlan, match=expected):
         audited(table, 3, noise={"law": "rounding", "to": 5}, **sections)
+
+
+@pytest.mark.parametrize("hidden", [{"suppress_below": 3}, {"withhold": [["t"]]}])
+def test_a_total_less_all_other_groups_brings_a_blank_back(hidden: dict[str, Any]) -> None:
+    sizes = {"p": (30, 100), "q": (25, 100), "r": (40, 100), "s": (20, 60), "t": (1, 20)}
+    rows = [{"ward": one, "ill": n < yes} for one, (yes, size) in sizes.items() for n in range(size)]
+    table, exact = pd.DataFrame(rows).assign(id=range(380)), {"law": "none"}
+    total = {"name": "all", "sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", "noise": exact}
+
+    def with_blanks(**release: Any) -> sl.AuditResult:
+        own = {"name": "r", "sql": WARD, "noise": exact, **release}
+        return audited(table, 3, limits={"remaining_uncertainty": 0.05}, release=[own, total])
+
+    result = with_blanks(**hidden)
+    assert result.rules is not None
+    (told,) = result.rules.broken
+    assert told.text == 'k: "all" − 4 numbers of "r": 1 of 20 people are counted, fewer than 3'
+    assert "counts of a total less all others of a release" in result.rules.checked
+    # Another blank leaves 31 of 120, and 0 to 2 of the 20.
+    assert result.so_nobody_is_certain is not None
+    (change,) = result.so_nobody_is_certain
+    assert change.text == 'Withhold "r: p": then nobody is certain, and k = 3 holds'
+    assert with_blanks(suppress_below=3, withhold=[["p"]]).verdict.passed

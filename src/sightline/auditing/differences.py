@@ -31,6 +31,7 @@ from sightline.tables.overlaps import (
 from sightline.values import frozen
 
 BoolArray = NDArray[np.bool_]
+Ends = tuple[FloatArray, FloatArray]  # the least and the most of every cell; NaN for what is not known
 
 
 def comparable(membership: Membership, chosen: BoolArray) -> Iterator[IndexArray]:
@@ -143,9 +144,13 @@ def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
     return list(first.values()), numbers
 
 
-def sums_over_same_rows(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[list[Sum]], int]:
+def sums_over_same_rows(
+    behind: PeopleBehind, chosen: BoolArray, ends: Ends | None = None
+) -> tuple[list[list[Sum]], int]:
     """Every number and difference of the chosen cells that is a sum, those over the same rows together; how
     many were compared at a time.
+
+    With what is known of every cell, ``ends``, also totals less all of their parts but one.
     """
     found: dict[tuple[int, bytes, bytes], list[Sum]] = {}
     numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
@@ -155,23 +160,59 @@ def sums_over_same_rows(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[l
             weight = behind.together[np.ix_(cells, cells)]
             threes, compared = _threes_of_sums(weight, behind.least / 2)
             asked += [cells[np.argwhere(_inside(weight, behind.least / 2).T)], cells[threes]]
+            if ends is not None:
+                asked += _totals_less_others(behind, cells, weight, ends)
             numbers = min(compared, numbers)
         for one in asked:
-            for some, coefficients, kinds in listed.behind(one):
-                people, ends = kinds.T @ listed.kinds, coefficients.indptr
-                for place, cells_of_sum in enumerate(one[some].tolist()):
-                    own = slice(ends[place], ends[place + 1])
-                    if np.unique(coefficients.data[own]).size == 1:
-                        signatures = np.sort(coefficients.indices[own])
-                        each = Sum(
-                            cells=tuple(cells_of_sum),
-                            signatures=signatures,
-                            weights=weights[signatures],
-                            people=int(people[place]),
-                        )
-                        same = (feature, signatures.tobytes(), each.weights.tobytes())
-                        found.setdefault(same, []).append(each)
+            for each in _sums_among(listed, one, weights):
+                same = (feature, each.signatures.tobytes(), each.weights.tobytes())
+                found.setdefault(same, []).append(each)
     return list(found.values()), numbers
+
+
+def _sums_among(listed: PeopleInMemory, combinations: IndexArray, weights: FloatArray) -> Iterator[Sum]:
+    """The combinations, one a line, that are sums over some rows."""
+    for some, coefficients, kinds in listed.behind(combinations):
+        people, ends = kinds.T @ listed.kinds, coefficients.indptr
+        for place, cells in enumerate(combinations[some].tolist()):
+            own = slice(ends[place], ends[place + 1])
+            if np.unique(coefficients.data[own]).size == 1:
+                signatures = np.sort(coefficients.indices[own])
+                yield Sum(
+                    cells=tuple(cells),
+                    signatures=signatures,
+                    weights=weights[signatures],
+                    people=int(people[place]),
+                )
+
+
+def _totals_less_others(
+    behind: PeopleBehind, cells: IndexArray, weight: FloatArray, ends: Ends
+) -> Iterator[IndexArray]:
+    r"""A number less all others of a release that are parts of it, more than two of them: combinations that
+    tell more of what is left than its own number does.
+
+    With :math:`c = r + \sum_i x_i`, r of the people of c who are in none of these parts, one part has at
+    least :math:`l_c - h_r - \sum_{j \ne i} h_j` and at most :math:`h_c - \sum_{j \ne i} l_j`. Where parts
+    may be 0, and where some people are in none, what is left by all others is known together, too.
+    """
+    (low, high), nothing, size = ends, behind.least / 2, np.diagonal(weight)
+    owner = np.array([behind.membership.cells[cell].partition for cell in cells.tolist()], dtype=np.intp)
+    for p in np.unique(owner).tolist():
+        parts = np.flatnonzero(owner == p)
+        inside = size[parts, None] - weight[parts] <= nothing
+        whole = inside.sum(axis=0) == np.count_nonzero(weight[parts] > nothing, axis=0)
+        for total in np.flatnonzero(whole & (inside.sum(axis=0) > 2) & (owner != p)).tolist():
+            own = parts[inside[:, total]]
+            least = low[cells[total]] - (high[cells[own]].sum() - high[cells[own]])
+            most = high[cells[total]] - (low[cells[own]].sum() - low[cells[own]])
+            rest = size[total] - size[own].sum() > nothing  # of people in none of the parts
+            if not rest:
+                for place in np.flatnonzero((least > low[cells[own]]) | (most < high[cells[own]])).tolist():
+                    yield cells[[total, *np.delete(own, place)]][None, :]
+            may_be_none = (low[cells[own]] == 0) & (high[cells[own]] > 0)
+            if may_be_none.sum() + rest > 1 or (rest and not may_be_none.any()):
+                yield cells[[total, *own[~may_be_none]]][None, :]
 
 
 def _weights_in(membership: Membership, cells: IndexArray) -> FloatArray:

@@ -85,7 +85,8 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
 
     Published numbers by themselves, and the combinations of several that tell of more rows.
     """
-    if findings.guaranteed:  # then what a group has in common is not asked
+    # What a group has in common is not asked where the noise keeps the limit, or is all that counts.
+    if findings.guaranteed or findings.plan.data.only_guarantee:
         return ()
     found, rows = [], findings.row_by_row  # a group of rows at an end is one of levels at that end
     for one in (rows, *rows.questions):
@@ -113,7 +114,7 @@ def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[Homogeneo
     if not isinstance(counts, PublishedCounts):
         return []
     ends, found = known_ends(counts), list[HomogeneousCell]()
-    for sums in sums_of_people(counts, ends):
+    for sums in sums_of_people(counts, ends)[0]:
         if sums[0].people < 2:
             continue
         told = [one for one in told_together(counts, sums, ends) if one.by]
@@ -158,7 +159,7 @@ def _interval_cell(counts: PublishedCounts, told: Told, left: float) -> Homogene
 def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
     """The same for a streamed table: its numbers one by one, and those of the coarsest releases together."""
     findings = findings.row_by_row
-    if not findings.linear or findings.guaranteed:
+    if not findings.linear or findings.guaranteed or findings.plan.data.only_guarantee:
         return ()
     found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     for coarse in (one for one in totals.coarse() if one.sums.size):

@@ -50,6 +50,8 @@ _TOGETHER = (
     "every number, differences of up to three numbers",
 )
 
+_TOTALS = ", counts of a total less all others of a release"  # and what is left where several may be 0
+
 _NOT_COUNTED = (
     "; how many people counts of the secret count is not looked at: that needs one row a record, or one in "
     "each number and values = 'independent', nobody whom the attacker knows, and a table in memory"
@@ -87,10 +89,12 @@ def rules_report(
         broken += [_too_few(people, names, rules.k) for people, names in first]
         in_all, reach = len(found.cells) + len(groups), found.numbers
     people = counts_people(findings.plan, membership)
+    totals_looked_at = False
     counted = totals is not None and people and not membership.known_rows
     if rules.k > 1 and totals is not None and counted:
-        told = small_counts(findings, totals, rules.k)
-        broken, in_all = [*broken, *told], in_all + len(told)
+        told, compared = small_counts(findings, totals, rules.k)
+        broken, in_all, reach = [*broken, *told], in_all + len(told), min([reach, *compared])
+        totals_looked_at = min(compared, default=1) > 1
     of_values, numbers, eliminated = (
         _of_values(findings, contributions, behind) if rules.of_values else ([], 3, listed)
     )
@@ -99,7 +103,9 @@ def rules_report(
     return RulesReport(
         broken=tuple(broken[:MOST_LISTED]),
         in_all=in_all + len(of_values),
-        checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}{and_more}"
+        checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}"
+        + _TOTALS * totals_looked_at
+        + and_more
         + _NOT_COUNTED * (rules.k > 1 and not counted and bool(findings.pricing.exact.any())),
     )
 

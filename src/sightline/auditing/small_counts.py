@@ -17,13 +17,12 @@ import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.auditing.certain_people import PublishedCounts
-from sightline.auditing.differences import Sum
+from sightline.auditing.differences import Ends, Sum
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import Totals
 from sightline.auditing.result_parts import BrokenRule
 from sightline.auditing.told_of_people import (
     Answers,
-    Ends,
     Told,
     answers_in,
     is_left,
@@ -39,22 +38,26 @@ from sightline.tables.subject import SecretKind
 _MOST_DRAWS = 4_096  # of the counts about the same people, tried one by one; beyond, all at once as one draw
 
 
-def small_counts(findings: Findings, totals: Totals, k: int) -> list[BrokenRule]:
-    """Counts, and differences of up to three, that tell of fewer than k people, of nobody or of everybody."""
-    broken: list[BrokenRule] = []
+def small_counts(findings: Findings, totals: Totals, k: int) -> tuple[list[BrokenRule], list[int]]:
+    """Counts, and differences, that tell of fewer than k people, of nobody or of everybody; and how many were
+    compared at a time, each time; nothing where no count is published that a rule is about.
+    """
+    broken, reach = list[BrokenRule](), list[int]()
     of_categories = bool(findings.plan.data.categories)  # then questions are about the same counts
     for one in (findings,) if of_categories else (findings, *findings.questions):
         if one.streamed or not one.linear or one.prior.kind is SecretKind.NUMBER:
             continue
         counts = PublishedCounts.of(one, totals(one.question))
         if isinstance(counts, PublishedCounts):
-            broken += [_described(counts, told, k) for told in _all_broken(counts, None, k)]
-    return broken
+            together, numbers = sums_of_people(counts, known_ends(counts))
+            broken += [_described(counts, told, k) for told in _all_broken(counts, None, together, k)]
+            reach.append(numbers)
+    return broken, reach
 
 
 def broken_combinations(counts: PublishedCounts, kept: IndexArray, k: int) -> Iterator[IndexArray]:
     """The cells of combinations of the counts at some places, all others being blank, that break k."""
-    for told in _all_broken(counts, kept, k):
+    for told in _all_broken(counts, kept, sums_of_people(counts, known_ends(counts, kept))[0], k):
         enough = told.by_most if _breaks(told._replace(least=0), k) else told.by
         yield np.unique([cell for one in enough for cell in one.cells]).astype(np.intp)
 
@@ -64,11 +67,13 @@ def _breaks(told: Told, k: int) -> bool:
     return (told.most < k and (told.least, told.most) != (0, k - 1)) or told.most == 0
 
 
-def _all_broken(counts: PublishedCounts, kept: IndexArray | None, k: int) -> Iterator[Told]:
+def _all_broken(
+    counts: PublishedCounts, kept: IndexArray | None, together: list[list[Sum]], k: int
+) -> Iterator[Told]:
     """Of all people whom a combination is about, what breaks the rule: once for each answer of few."""
     ends, chance = known_ends(counts, kept), counts.by_chance[: counts.cells.size]
     draws = {int(counts.cells[p]): _draws(counts, p) for p in np.flatnonzero(chance).tolist()}
-    for sums in sums_of_people(counts, ends):
+    for sums in together:
         if sums[0].people >= k:  # else the people behind it are too few, whatever they answer
             yield from _broken(counts, sums, ends, draws, k)
 

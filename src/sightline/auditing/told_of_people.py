@@ -1,4 +1,4 @@
-"""What published counts, and differences of up to three, tell of the answers of the same people.
+"""What published counts, and their differences, tell of the answers of the same people.
 
 Every combination that is a sum over some people tells at least and at most how many of them give some
 answers, as far as rounding and blanks let counts be known. Everybody gives one answer, so that what is told
@@ -8,15 +8,14 @@ of some of them tells of the others: of 60 people of whom 20 have a flu and 39 n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import IndexArray
 from sightline.auditing.certain_people import PublishedCounts
-from sightline.auditing.differences import Sum, sums_over_same_rows
+from sightline.auditing.differences import Ends, Sum, sums_over_same_rows
 from sightline.auditing.lowering import cell_name
 from sightline.tables.membership import Feature, Membership, Partition
 from sightline.tables.overlaps import PeopleBehind
@@ -26,7 +25,6 @@ YES_OR_NO_ANSWERS = frozenset({YES, "no"})
 _ROUNDING = 1e-6  # of the ends of a linear program
 
 Answers = frozenset[str]
-Ends = tuple[FloatArray, FloatArray]  # the least and the most of every cell; NaN for what is not known
 
 
 class Told(NamedTuple):
@@ -90,18 +88,34 @@ def known_ends(counts: PublishedCounts, places: IndexArray | None = None) -> End
     return np.maximum(low, 0.0), np.minimum(high, people)  # where nobody has two rows in a number
 
 
-def sums_of_people(counts: PublishedCounts, ends: Ends) -> Iterator[list[Sum]]:
-    """All combinations of known counts, those about the same people together."""
+def sums_of_people(counts: PublishedCounts, ends: Ends) -> tuple[list[list[Sum]], int]:
+    """All combinations of known counts, those about the same people together; and how many were compared at a
+    time.
+    """
     membership = as_one_side(counts.findings.membership, answers_in(counts))
     chosen = ~np.isnan(ends[0])
     for cell in np.flatnonzero(chosen).tolist():  # a weighted sum is no count
         chosen[cell] &= not membership.partitions[membership.cells[cell].partition].weighted
     same_people: dict[bytes, list[Sum]] = {}
-    for alike in sums_over_same_rows(PeopleBehind.in_memory(membership), chosen)[0]:
+    sides = _on_one_side(counts, ends)
+    found, numbers = sums_over_same_rows(PeopleBehind.in_memory(membership), chosen, sides)
+    for alike in found:
         rows = int(membership.counts[alike[0].signatures].sum())
         if rows == alike[0].people:  # else of two years, say: what each of them tells is looked at by itself
             same_people.setdefault(alike[0].signatures.tobytes(), []).extend(alike)
-    yield from same_people.values()
+    return list(same_people.values()), numbers
+
+
+def _on_one_side(counts: PublishedCounts, ends: Ends) -> Ends:
+    """What is known of every cell, as the number of those who give the answers of :func:`one_side`."""
+    every = answers_in(counts)
+    low, high = ends[0].copy(), ends[1].copy()
+    for cell in np.flatnonzero(~np.isnan(low)).tolist():
+        side = _answers_of_cell(counts, cell)
+        if side != one_side(side, every):
+            size = counts.findings.membership.cells[cell].rows
+            low[cell], high[cell] = size - ends[1][cell], size - ends[0][cell]
+    return low, high
 
 
 def answers_in(counts: PublishedCounts) -> Answers:
@@ -228,7 +242,11 @@ def names_of(counts: PublishedCounts, told: Told) -> str:
     names = []
     for one in told.by:
         between = " − " if len({_answers_of_cell(counts, cell) for cell in one.cells}) == 1 else " and "
-        names.append(between.join(f'"{cell_name(membership, cell)}"' for cell in one.cells))
+        first, *others = (f'"{cell_name(membership, cell)}"' for cell in one.cells)
+        if len(others) > 2:  # all others are parts of the first, in one release
+            release = membership.partitions[membership.cells[one.cells[1]].partition].name
+            others = [f'{len(others)} numbers of "{release}"']
+        names.append(between.join([first, *others]))
     if len(names) > 2:
         names = [names[0], f"{len(names) - 1} other numbers"]
     return " and ".join(names)

@@ -97,6 +97,13 @@ class PeopleInMemory:
         for some in parts(len(combinations), each=self._inside.shape[0]):
             first, *others = combinations[some].T
             coefficients = self._inside[:, first]
+            if len(others) > 2:  # a product, in place of a difference for each
+                lines = np.repeat(np.arange(len(first)), len(others))
+                less = sparse.csc_array(
+                    (np.ones(lines.size, dtype=np.int8), (combinations[some, 1:].ravel(), lines)),
+                    shape=(self._inside.shape[1], len(first)),
+                )
+                coefficients, others = sparse.csc_array(coefficients - self._inside @ less), []
             for other in others:
                 coefficients = coefficients - self._inside[:, other]
             coefficients.eliminate_zeros()
