@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import sightline as sl
@@ -109,3 +110,32 @@ def test_nothing_is_proposed_that_is_not_enough(tmp_path: Path, change: dict[str
 )
 def test_keys_are_found_in_plain_queries_alone(sql: str, columns: tuple[str, ...]) -> None:
     assert group_columns(sql, "duckdb") == columns
+
+
+def test_merged_groups_are_not_proposed_where_another_group_is_certain() -> None:
+    sizes = {"p": (5, 10), "q": (0, 10), "r": (4, 10), "s": (1, 3), "t": (0, 1)}
+    rows = [{"ward": one, "ill": n < yes} for one, (yes, size) in sizes.items() for n in range(size)]
+    sql = "SELECT ward, COUNT(*) FILTER (WHERE ill) AS n FROM data GROUP BY ward"
+
+    def advice(certain: bool) -> tuple[ChangeKind, ...]:
+        table = pd.DataFrame(rows).assign(id=range(34))
+        table.loc[table.ward == "q", "ill"] = [False] * 9 + [not certain]
+        result = sl.audit(
+            {
+                "data": {
+                    "source": table,
+                    "record": "id",
+                    "secret": "ill",
+                    "kind": "boolean",
+                    "public": ["ward"],
+                },
+                "limits": {"remaining_uncertainty": 0.5, "accept": ["homogeneous"]},
+                "release": [{"name": "r", "sql": sql, "noise": {"law": "none"}}],
+            }
+        )
+        assert result.certain is not None
+        assert result.certain.people == (11 if certain else 1)
+        return tuple(one.kind for one in result.reaching)
+
+    assert advice(certain=False) == (ChangeKind.MERGE,)
+    assert advice(certain=True) == ()

@@ -94,6 +94,45 @@ def test_without_a_frame_the_noise_alone_counts(tmp_path: Path) -> None:
     assert little.verdict.status == "not shown"
 
 
+def test_without_a_frame_somebody_may_come_who_is_in_every_release() -> None:
+    """Nobody of the table is in both numbers; who comes may be, and moves both."""
+    table = pd.DataFrame(
+        {"id": range(100), "town": ["a"] * 50 + ["b"] * 50, "old": [False] * 50 + [True] * 50}
+    )
+    releases = [
+        {"name": where, "sql": f"SELECT COUNT(*) AS n FROM data WHERE {where}"}
+        for where in ("town = 'a'", "old")
+    ]
+    data: dict[str, Any] = {"source": table, "record": "id", "secret": "presence"}
+
+    def with_noise(limit: float, noise: dict[str, Any], **sections: Any) -> AuditResult:
+        limits = {"remaining_uncertainty": limit}
+        own = [{**release, **noise} for release in releases]
+        return sl.audit({"data": data, "limits": limits, "release": own, **sections})
+
+    # By quadrature, of an even chance: both numbers move by one deviation, which is one number with √2.
+    x = np.linspace(-15, 16, 200_001)
+    p, q = (np.exp(-((x - c) ** 2) / 2) / np.sqrt(2 * np.pi) for c in (0, np.sqrt(2)))
+    left = 2 * np.sum(p * q / (p + q)) * (x[1] - x[0])
+    assert 0.55 < left < 0.7
+    noise = {"noise_stddev": 1.0}
+    assert with_noise(0.55, noise).verdict.guaranteed
+    result = with_noise(0.7, noise)
+    assert result.verdict.status == "not shown"
+    assert [one.name.value for one in result.unverified] == ["presence"]
+    # No group that is merged hides who comes; noise does.
+    (change,) = result.what_to_change
+    assert change.noise_factor is not None
+    assert with_noise(0.7, {"noise_stddev": change.noise_factor}).verdict.guaranteed
+    assert result.budget.spent["per-record"] == pytest.approx(result.budget.spent["gaussian-dp"])
+    for privacy in ({"accountant": "per-record"}, {"sensitivity": "memberships"}):
+        with pytest.raises(InvalidPlan, match="a budget for every conceivable person"):
+            with_noise(0.5, {}, privacy={"epsilon": 1.0, "delta": 1e-6, **privacy})
+    noisy = [{**release, **noise} for release in releases]
+    with pytest.raises(InvalidPlan, match="a frame of everybody who might be there"):
+        sl.design({"data": data, "limits": {"remaining_uncertainty": 0.7}, "release": noisy})
+
+
 def test_lines_that_are_missing_tell_where_nobody_is(tmp_path: Path) -> None:
     frame, table = frame_of({"a": (3, 20), "b": (7, 30)})
     noise = {"law": "gaussian", "stddev": 4.0}

@@ -67,7 +67,7 @@ def _enough_for(findings: Findings, slack: NoiseSlack | None) -> bool:
 def _slack(findings: Findings) -> NoiseSlack | None:
     """The slack under one belief."""
     found, limit = findings.linear, findings.limit
-    if not found:
+    if not found or findings.plan.data.only_guarantee:
         return _by_the_noise_alone(findings, limit)
     holds, share = not findings.not_shown, findings.plan.limits.text
     if findings.pricing.exact.any():
@@ -86,11 +86,13 @@ def _slack(findings: Findings) -> NoiseSlack | None:
 
 
 def _by_the_noise_alone(findings: Findings, limit: float) -> NoiseSlack | None:
-    r"""A factor with which the noise alone keeps the limit, of a plan that publishes nothing linear.
+    r"""A factor with which the noise alone keeps the limit, where it publishes nothing linear or is all that
+    counts.
 
     With S how far a record moves all numbers in units of the noise, :math:`e^{-S/(4f^2)}` remains.
     """
-    if not findings.not_shown or findings.pricing.exact.any() or not findings.most_moved < math.inf:
+    kept = findings.guaranteed if findings.plan.data.only_guarantee else not findings.not_shown
+    if kept or findings.pricing.exact.any() or not findings.most_moved < math.inf:
         return None
     factor = rounded(math.sqrt(findings.most_moved / (4 * math.log(1 / limit))), up=True)
     after = replace(findings, pricing=findings.pricing.scaled(factor), made={})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count as count_up
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -17,7 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.certain_people import certain_report
 from sightline.auditing.findings import Findings, LinearFindings, find
+from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import BoolArray, cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack
@@ -41,7 +44,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     found = findings.linear
     if slack is None or slack.holds or _is_out(findings).any():
         return None
-    if found and not (found.below_limit or findings.not_shown):
+    if found and not (found.below_limit or findings.not_shown or findings.plan.data.only_guarantee):
         return None
     return with_factor(slack, findings.plan.limits.text)
 
@@ -56,6 +59,8 @@ def reaching(
     those that were tried and are not enough.
     """
     found, common = findings.linear, more_noise(findings, slack)
+    if findings.plan.data.only_guarantee:  # no grouping hides whoever comes, and nobody else is looked at
+        return () if common is None else (common,)
     try:
         proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
     except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
@@ -235,9 +240,10 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
         try:
             with opened(coarser.plan, session.base, limits=session.limits) as other:
                 after = find(coarser.plan, other.membership(), values=other.values)
+                told = _tells_somebody(after, partial(other.totals, membership=after.membership))
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
-        if after.not_shown:
+        if after.not_shown or told:
             tried.append(Change(kind=coarser.kind, text=coarser.text))
         else:
             before, now = len(findings.membership.cells), len(after.membership.cells)
@@ -256,6 +262,12 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                 ),
             )
     return tuple(tried)
+
+
+def _tells_somebody(findings: Findings, totals: Totals) -> bool:
+    """Whether counts without noise may make somebody certain, whatever is left of others on average."""
+    told = certain_report(findings, totals) if findings.pricing.exact.any() else None
+    return told is not None and bool(told.people or told.by_draw or told.undecided)
 
 
 def _candidates(session: Session) -> Iterator[_Coarser]:

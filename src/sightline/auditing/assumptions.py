@@ -635,10 +635,26 @@ def _bounded_sensitivities(findings: Findings) -> list[str]:
     return lines
 
 
+def _of_whoever_might_be_there(findings: Findings) -> tuple[str, ...]:
+    """What the answer rests on where there is no frame."""
+    taken = findings.membership.taken_as_public
+    public = f"Taken as public, since [data] public does not say: {', '.join(taken)}."
+    return (
+        "The attacker knows everybody else who is in the table, what anybody who might be in it would be "
+        "counted in, and the noise, and sees every number. Such a person may be in every release.",
+        "Without a frame nothing else is known to hide anybody: only what the noise leaves by itself counts.",
+        "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
+        *([public] if taken else ()),
+        *how_computed(findings),
+    )
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
     data_secret = plan.data.secret
+    if plan.data.only_guarantee:
+        return _of_whoever_might_be_there(findings)
     lines = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased linear attack. Remaining uncertainty is an average over the "

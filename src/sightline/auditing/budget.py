@@ -30,7 +30,7 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
     """The cost of the noise that is used, and the noise that each accountant would have asked for."""
     delta = plan.privacy.cost_delta
     sharing, name = pricing.releases, plan.privacy.accountant
-    spent = _spent(membership, pricing, delta)
+    spent = _spent(plan, membership, pricing)
     needed = {}
     if sharing:
         asked = shared_noise(accountants(plan.privacy.budget), membership, pricing)
@@ -64,7 +64,7 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
         proven, note = False, "no budget was given: the noise was chosen elsewhere"
         if epsilon:
             note = "no release takes a share of the budget"
-        spent = _spent(membership, pricing, plan.privacy.cost_delta) if epsilon else {}
+        spent = _spent(plan, membership, pricing) if epsilon else {}
         # Of other laws these say what the plan's own accountant cannot, or more sharply.
         proved = [spent[rule] for rule in (name, _FOR_PURE, _FOR_DISCRETE) if rule in spent]
         if proved:
@@ -86,21 +86,28 @@ def _total(spent: dict[str, float], name: str, *, sharing: int, pricing: Pricing
     return {"total_epsilon": spent[rule], "total_accountant": rule}
 
 
-def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
-    """The epsilon of all noise under every accountant that can say; infinite if a number is exact."""
+def _spent(plan: Plan, membership: Membership, pricing: Pricing) -> dict[str, float]:
+    """The epsilon of all noise under every accountant that can say; infinite if a number is exact.
+
+    Without a frame it is that of anybody who might come: in every release, whoever is in the table.
+    """
     kinds = [law.facts.cost for law in pricing.bundle_laws]
     if Cost.INFINITE in kinds:
         return dict.fromkeys(
             (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
         )
     pure = np.repeat([kind in (Cost.PURE, Cost.LAPLACE) for kind in kinds], pricing.copies).astype(np.bool_)
+    gaussian = pricing.multipliers[~pure]
+    own = float(np.sum(gaussian**-2.0))
+    if gaussian.size and not plan.data.only_guarantee:
+        own = costs_without_pure(pricing).largest(membership)
     return costs_of_mix(
-        pricing.multipliers[~pure],
+        gaussian,
         1 / pricing.multipliers[pure],
         laplace=np.repeat([kind is Cost.LAPLACE for kind in kinds], pricing.copies)[pure],
         discrete=Cost.DISCRETE_GAUSSIAN in kinds,
-        largest_own=0.0 if pure.all() else costs_without_pure(pricing).largest(membership),
-        delta=delta,
+        largest_own=own,
+        delta=plan.privacy.cost_delta,
     )
 
 

@@ -102,6 +102,8 @@ class Findings:
     @cached_property
     def most_moved(self) -> float:
         """How far any unknown record can move all numbers, in squared units of the noise."""
+        if self.plan.data.only_guarantee:  # who is not there may be of no kind that the table has
+            return self.pricing.moved_at_most
         if self.moved_at_most is not None:
             return self.moved_at_most
         if self.streamed and not self.membership.by_person:  # someone may be in every release

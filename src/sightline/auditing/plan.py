@@ -426,6 +426,17 @@ class Plan(Section):
         return self
 
     @model_validator(mode="after")
+    def _budget_covers_whoever_might_come(self) -> Self:
+        priced = any(not release.noise_given for release in self.releases)
+        require_plan(
+            not (self.data.only_guarantee and priced) or self.privacy.covers_everyone,
+            "a budget for every conceivable person, with secret = 'presence' and no frame",
+            got=f"accountant = {self.privacy.accountant!r}, sensitivity = {self.privacy.sensitivity!r}",
+            fix="leave them out, or give a frame: they price the noise for the people of this table",
+        )
+        return self
+
+    @model_validator(mode="after")
     def _sums_may_be_negative(self) -> Self:
         require_plan(
             not self.publish.non_negative or self.data.domain[0] >= 0,

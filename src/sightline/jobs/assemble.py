@@ -251,7 +251,7 @@ def _noise_changes(
     findings: Findings, common: Change | None, design_noise: DesignNoise | None
 ) -> tuple[Change, ...]:
     """What to do with the noise, if not everyone is shown to keep the limit."""
-    if design_noise is not None and findings.not_shown:
+    if design_noise is not None and findings.not_shown and not findings.plan.data.only_guarantee:
         return design_noise(findings, common)
     return () if common is None else (common,)
 

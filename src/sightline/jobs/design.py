@@ -70,6 +70,12 @@ def design(  # many parameters: the options of one command
         raise InvalidPlan(
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
+    require_plan(
+        not checked.data.only_guarantee,
+        "a frame of everybody who might be there, to design noise with secret = 'presence'",
+        got="none",
+        fix="without one the noise alone counts; audit says how much more of it is enough",
+    )
     parts = plans_by_secret(_in_periods(checked, series))
     shown = _Shown(periods=series, digits=digits, names=names, top=top)
     with reporting(progress):
