@@ -19,6 +19,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -32,6 +33,7 @@ from sightline.bounds.membership_design import LoweredRecords, MembershipDesign
 from sightline.bounds.priors import prior_on
 from sightline.errors import InvalidInput
 from sightline.numerics.device import Device
+from sightline.units.design import MadeOfUnits
 
 NOISE = 0.05
 
@@ -82,8 +84,7 @@ def dense_part(device: Device, design: MembershipDesign) -> float:
     lowered = LoweredRecords.of(design, prior_on((0, 1), "uniform"), np.ones(design.size, dtype=np.bool_))
 
     def factorised() -> Any:
-        lowered.design.made.clear()
-        brackets = unit_brackets(lowered.design)
+        brackets = unit_brackets(replace(lowered.design, made=MadeOfUnits()))
         return brackets.solver.leverage, brackets.solver.linear, brackets.solver.hidden
 
     seconds, forms = best(device, factorised)

@@ -31,8 +31,9 @@ from sightline.bounds.membership_design import Exposures
 from sightline.bounds.priors import TwoPointPrior, number_prior
 from sightline.examples.shipped import example_plan
 from sightline.units.description import Known
-from sightline.units.design import Design, RowNoise, UnitPrior
-from sightline.units.target import Seen
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import Seen, UnitPrior
 from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import Few, few
 from tests.bounds.person_risks import Persons, persons

@@ -31,7 +31,9 @@ from sightline.bounds.priors import PriorAffinity, TwoPointPrior
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walk import Schedule, least_kept, walk
 from sightline.bounds.walking import _Walks, with_walk, with_walked_guesses
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design, MadeOfUnits
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import ONE
 from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import few
@@ -277,7 +279,7 @@ def reasons(designs: int) -> None:
         for seed in range(designs // 10):
             generator = np.random.default_rng([place, seed, 3])
             crowd = drawn(kind, 60, float(generator.uniform(0.5, 2.0)), generator)
-            drawn_designs.append(lambda crowd=crowd: assess(replace(crowd, made={})).lower.ravel())
+            drawn_designs.append(lambda crowd=crowd: assess(replace(crowd, made=MadeOfUnits())).lower.ravel())
     every = [one() for one in drawn_designs]
     for name, without in lower_only.items():
         with without:

@@ -33,8 +33,10 @@ from benchmarks.history import machine_unit, measured
 from sightline.bounds.assessment import assess
 from sightline.bounds.priors import prior_on
 from sightline.progress import reporting
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from sightline.units.sparse_row_solver import sparse_cost
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 
 # Persons and blocks for about so many cells.

@@ -13,8 +13,9 @@ from sightline import progress
 from sightline.bounds.priors import UniformPrior
 from sightline.progress import on_cores, report, reporting
 from sightline.units import units as units_module
-from sightline.units.design import RowNoise, UnitPrior
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import RowProducts
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 
 

@@ -296,7 +296,7 @@ FAULTS: tuple[Fault, ...] = (
                 "[(name in categories) for categories in counted]",
             ),
             Spelling(
-                "units/design.py",
+                "units/target.py",
                 "self.categories * np.eye(self.categories) - 1",
                 "self.categories * np.eye(self.categories)",
             ),

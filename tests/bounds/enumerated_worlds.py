@@ -9,7 +9,9 @@ import numpy as np
 
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.priors import TwoPointPrior
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design, MadeOfUnits
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import ONE
 from sightline.units.units import Units
 
@@ -124,7 +126,7 @@ class Few:
             people=np.ones(len(starts) - 1, dtype=np.intp),
             each=each,
         )
-        return replace(single, units=units, place=np.arange(len(units)), made={})
+        return replace(single, units=units, place=np.arange(len(units)), made=MadeOfUnits())
 
     def integrated(self, steps: int = 300) -> np.ndarray:
         """The risk by the trapezoidal rule over one or two answers with noise."""

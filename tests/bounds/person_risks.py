@@ -13,7 +13,9 @@ import numpy as np
 from scipy import special
 
 from sightline.bounds.priors import UniformPrior
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import ONE
 from sightline.units.units import Units
 

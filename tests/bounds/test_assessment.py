@@ -17,9 +17,10 @@ from sightline.bounds.priors import prior_on
 from sightline.noise.laws import GaussianNoise
 from sightline.units import dense_units, row_products, sparse_row_solver
 from sightline.units.dense_units import TableUnits
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design, MadeOfUnits
 from sightline.units.member_rows import MemberRows
-from sightline.units.target import Seen
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import Seen, UnitPrior
 from sightline.units.units import Units
 from tests.numbered_cases import trials
 from tests.units import fuzz_designs
@@ -119,7 +120,7 @@ def test_the_sparse_solver_says_the_same(monkeypatch: pytest.MonkeyPatch) -> Non
         with monkeypatch.context() as patch:
             patch.setattr(row_products, "SPARSE_FROM", 0)
             patch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
-            sparse = assess(replace(design, made={}))
+            sparse = assess(replace(design, made=MadeOfUnits()))
         decided = ~sparse.undecided
         assert np.array_equal(dense.identifiable[decided], sparse.identifiable[decided])
         both = dense.identifiable & sparse.identifiable
@@ -233,11 +234,11 @@ def test_large_tables_share_one_product_for_all_forms(monkeypatch: pytest.Monkey
     listed = design_of(table, stddevs, prior)
     units = MemberRows.of(table).units(np.arange(200), np.ones(200, dtype=np.intp))
     assert isinstance(units, TableUnits)
-    dense = replace(listed, units=units, place=np.arange(200), made={})
+    dense = replace(listed, units=units, place=np.arange(200), made=MadeOfUnits())
     expected = assess(listed)
     for large in (0, 1 << 40):
         monkeypatch.setattr("sightline.bounds.assessment._LARGE_TABLE", large)
-        found = assess(replace(dense, made={}))
+        found = assess(replace(dense, made=MadeOfUnits()))
         assert (found.solver._shared is not None) == (large == 0)
         alone = listed.units.people[listed.place] == 1
         assert found.upper[alone] == pytest.approx(expected.upper[listed.place][alone], rel=1e-9)
@@ -259,7 +260,7 @@ def test_listed_rows_read_as_a_table_give_the_same(known: int, monkeypatch: pyte
         listed = assess(design)
         with monkeypatch.context() as other:
             other.setattr(dense_units, "MOST_LOOKED_AT", 0)
-            read = assess(replace(design, made={}))
+            read = assess(replace(design, made=MadeOfUnits()))
         assert isinstance(read.solver.units, TableUnits)
         np.testing.assert_array_equal(read.identifiable, listed.identifiable)
         np.testing.assert_allclose(read.upper, listed.upper, rtol=1e-9)

@@ -11,7 +11,9 @@ from sightline.auditing.table_units import with_plain_weights
 from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.priors import TwoPointPrior
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 
 

@@ -14,7 +14,9 @@ from sightline.bounds import fewer_rows
 from sightline.bounds.assessment import assess
 from sightline.bounds.fewer_rows import parts, told_last
 from sightline.bounds.priors import number_prior
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 
 

@@ -14,7 +14,8 @@ from sightline.bounds.guesses import FALSE_ALARMS, Guesses, guesses, right_at_mo
 from sightline.bounds.priors import TwoPointPrior
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walking import with_walked_guesses
-from sightline.units.design import Design, RowNoise
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from tests.bounds.enumerated_worlds import Few, few
 from tests.units.unit_designs import design_of
 

@@ -15,7 +15,8 @@ from sightline.bounds.coin import coin_risk
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.moves import MoveTable, moves_about
 from sightline.bounds.priors import TwoPointPrior
-from sightline.units.design import Design, RowNoise
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from tests.bounds.enumerated_worlds import Few, few
 from tests.bounds.fuzz_worlds import one_design
 from tests.numbered_cases import check_cases

@@ -8,8 +8,9 @@ import pytest
 from sightline.arrays import FloatArray
 from sightline.bounds.assessment import assess
 from sightline.bounds.priors import CosineSquaredPrior
-from sightline.units.design import Design, RowNoise, UnitPrior
-from sightline.units.target import Seen
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import Seen, UnitPrior
 from sightline.units.units import Units
 from tests.numbered_cases import trials
 from tests.units.naive_panels import Panel, random_panel

@@ -12,8 +12,10 @@ from sightline.bounds.assessment import assess
 from sightline.bounds.feature_brackets import PersonRows
 from sightline.bounds.priors import CosineSquaredPrior, UniformPrior
 from sightline.bounds.sum_keeping import LEAST_MEMBERS, _constants, grouped_precision
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design, MadeOfUnits
+from sightline.units.row_noise import RowNoise
 from sightline.units.sum_groups import row_precision
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 
 
@@ -105,7 +107,7 @@ def test_homes_by_the_hour_are_nearly_what_the_linear_attack_leaves(
     monkeypatch.setattr(
         UniformPrior, "grouped_precision", lambda self, members, weak: np.full_like(weak, math.inf)
     )
-    before = assess(replace(design, made={}))
+    before = assess(replace(design, made=MadeOfUnits()))
     assert np.all(found.lower >= before.lower * (1 - 1e-9))
     assert np.any(found.lower > 1.3 * before.lower)
 
@@ -133,7 +135,7 @@ def test_what_is_said_of_a_person_does_not_depend_on_who_is_beside_them() -> Non
 
 def test_other_densities_have_no_groups() -> None:
     design = homes()
-    cosine = replace(design, prior=UnitPrior(target=CosineSquaredPrior(0.0, 10.0)), made={})
+    cosine = replace(design, prior=UnitPrior(target=CosineSquaredPrior(0.0, 10.0)), made=MadeOfUnits())
     for panel in cosine.units.choose(np.arange(len(cosine.units))).panels():
         base = cosine.prior.target.precision(cosine.noise.about_columns(panel))
         assert np.array_equal(row_precision(cosine.prior, cosine.noise, panel), base)

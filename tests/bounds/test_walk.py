@@ -19,7 +19,8 @@ from sightline.bounds.priors import TwoPointPrior
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walk import Schedule, State, WalkedRows, betting_bound, least_kept, walk
 from sightline.bounds.walking import with_walk, with_walked_guesses
-from sightline.units.design import Design, RowNoise
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import Few, few
 from tests.units.unit_designs import design_of

@@ -32,8 +32,10 @@ from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.engines.protocol import Arrays, Reduction, SignatureBatch, run_batches
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
 from sightline.tables.streamed import BatchTables, Ranks, loaded
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design, MadeOfUnits
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import RowProducts
+from sightline.units.target import UnitPrior
 
 EDGES = np.linspace(0, 1, 21)
 
@@ -175,7 +177,7 @@ def brackets_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: 
     """The brackets by passes over the store."""
     units: Any = StreamedUnits(store=case.store(batch), made=made_of(cells))
     design = design_of(cells, case, law, prior)
-    return SolvedForms.of(unit_brackets(replace(design, units=units, made={})))
+    return SolvedForms.of(unit_brackets(replace(design, units=units, made=MadeOfUnits())))
 
 
 @pytest.mark.sampled(5)

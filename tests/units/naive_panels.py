@@ -8,8 +8,9 @@ import numpy as np
 from flint import fmpz_mat
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.units.design import Design, RowNoise, UnitPrior
-from sightline.units.target import TargetPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import TargetPrior, UnitPrior
 from sightline.units.units import Units
 
 

@@ -19,7 +19,7 @@ from sightline.errors import InvalidInput, MissingExtra, TooMuchWork
 from sightline.numerics import device
 from sightline.numerics.device import HOST, Device
 from sightline.units import member_rows
-from sightline.units.design import RowForm
+from sightline.units.row_forms import RowForm
 from tests.units import compare_devices
 from tests.units.compare_devices import Case, cases, compare
 

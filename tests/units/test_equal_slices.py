@@ -11,8 +11,9 @@ from scipy import sparse
 from sightline.bounds import assessment
 from sightline.bounds.assessment import SlicedExposure, UnitExposure, assess
 from sightline.bounds.feature_brackets import PersonRows
-from sightline.units import equal_slices, row_decisions, row_solver, units
-from sightline.units.design import Design, RowNoise
+from sightline.units import row_decisions, row_solver, units
+from sightline.units.design import Design, MadeOfUnits
+from sightline.units.row_noise import RowNoise
 from tests.bounds.test_persons import PRIOR
 from tests.numbered_cases import trials
 from tests.units.naive_panels import Panel, exact_rank
@@ -72,10 +73,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def both(design: Design, patch: pytest.MonkeyPatch) -> tuple[UnitExposure, UnitExposure]:
     """By sums over equal slices, and without them."""
-    found = assess(replace(design, made={}))
+    found = assess(replace(design, made=MadeOfUnits()))
     with patch.context() as other:
         other.setattr(assessment, "SPARSE_FROM", 1 << 30)
-        return found, assess(replace(design, made={}))
+        return found, assess(replace(design, made=MadeOfUnits()))
 
 
 @pytest.mark.sampled(1)
@@ -204,8 +205,8 @@ def test_slices_are_equal_only_if_everything_is(small: pytest.MonkeyPatch) -> No
     design, _ = panel.design(PRIOR)
 
     def summed(changed: Design) -> list[int]:
-        found = equal_slices.equal_slices(replace(changed, made={}))
-        return [count for one in found for count in sorted(one.summed.astype(int).tolist())]
+        found = replace(changed, made=MadeOfUnits()).equal_slices()
+        return sorted(found.slices.summed.astype(int).tolist()) if found and found.slices else []
 
     assert summed(design) == [1, 1, 19]
     assert summed(design.take(np.arange(hours))) == [1, 19]  # nothing is published beside the hours

@@ -7,8 +7,9 @@ import pytest
 
 from sightline.bounds.assessment import assess
 from sightline.units import panels, row_decisions, row_solver, unit_block, units
-from sightline.units.design import Design, RowNoise
+from sightline.units.design import Design, MadeOfUnits
 from sightline.units.row_integers import modular
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import RowProducts
 from sightline.units.target import Seen
 from tests.bounds.test_persons import PRIOR, _check_recipe, _inverse
@@ -153,7 +154,7 @@ def test_sparse_rows_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.units.row_products.SPARSE_FROM", 0)
     monkeypatch.setattr("sightline.units.sparse_row_solver._PER_DENSE", 1.0)
     monkeypatch.setattr(RowProducts, "unweighted", classmethod(_sparsely))
-    again = assess(Design(**{**vars(design), "made": {}}))
+    again = assess(Design(**{**vars(design), "made": MadeOfUnits()}))
     assert type(again.solver).__name__ == "SparseSolver"
     assert np.allclose(again.lower, dense.lower, rtol=1e-6)
     assert np.allclose(again.upper, dense.upper, rtol=1e-6)

@@ -15,6 +15,7 @@ from sightline.bounds.assessment import assess
 from sightline.bounds.membership_design import LoweredRecords
 from sightline.bounds.priors import prior_on
 from sightline.units import row_decisions, row_solver
+from sightline.units.design import MadeOfUnits
 from sightline.units.row_decisions import seen_at_most
 from sightline.units.row_integers import RowIntegers, first_independent
 from sightline.units.row_solver import DenseSolver
@@ -43,7 +44,7 @@ def test_proofs_decide_as_elimination_does(seed: int, monkeypatch: pytest.Monkey
         patch.setattr(row_solver, "guessed", lambda *_: None)
         patch.setattr(DenseSolver, "_refuted", lambda self, asked, units: np.zeros(units.size, dtype=bool))
         patch.setattr(row_decisions, "_proved", lambda asked, *_: np.zeros(len(asked.kinds), dtype=bool))
-        slow = assess(replace(lowered, made={}))
+        slow = assess(replace(lowered, made=MadeOfUnits()))
         eliminated = slow.identifiable
     assert isinstance(found.solver, DenseSolver)
     assert isinstance(slow.solver, DenseSolver)

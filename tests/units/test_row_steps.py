@@ -14,6 +14,7 @@ from sightline.bounds.priors import prior_on
 from sightline.numerics.residuals import gamma
 from sightline.units import dense_units
 from sightline.units.dense_units import TableUnits
+from sightline.units.design import MadeOfUnits
 from sightline.units.row_steps import RowSteps
 from tests.units.unit_designs import design_of
 
@@ -113,7 +114,7 @@ def test_a_design_of_nested_rows_is_assessed_the_same(seed: int, monkeypatch: py
     design = design_of(table, stddevs, prior_on((0.0, 1.0), "uniform"))
     listed = assess(design)
     monkeypatch.setattr(dense_units, "MOST_LOOKED_AT", 0)
-    read = assess(replace(design, made={}))
+    read = assess(replace(design, made=MadeOfUnits()))
     assert isinstance(read.solver.units, TableUnits)
     assert read.solver.units.steps is not None
     np.testing.assert_array_equal(read.identifiable, listed.identifiable)

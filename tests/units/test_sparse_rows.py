@@ -13,7 +13,8 @@ from sightline.bounds.assessment import assess
 from sightline.bounds.membership_design import LoweredRecords
 from sightline.bounds.priors import prior_on
 from sightline.units import row_products, sparse_row_solver
-from sightline.units.design import RowNoise
+from sightline.units.design import MadeOfUnits
+from sightline.units.row_noise import RowNoise
 from sightline.units.sparse_row_solver import SparseSolver
 
 
@@ -41,7 +42,7 @@ def test_a_hierarchy_is_assessed_as_by_dense_matrices(seed: int, monkeypatch: py
         patch.setattr(sparse_row_solver, "_PER_DENSE", 1.0)
         patch.setattr(row_products, "MOST_SQUARE", 0)
         lowered = LoweredRecords.of(design, prior, np.ones(150, dtype=bool)).design
-        found = assess(replace(lowered, made={}))
+        found = assess(replace(lowered, made=MadeOfUnits()))
     assert isinstance(found.solver, SparseSolver)
     assert found.rank == dense.rank
     assert not found.undecided.any()

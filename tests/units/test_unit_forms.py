@@ -9,8 +9,10 @@ import pytest
 
 from sightline.bounds.assessment import unit_brackets
 from sightline.bounds.priors import UniformPrior
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import RowProducts
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import ONE, UnitBlock
 from sightline.units.units import Units
 

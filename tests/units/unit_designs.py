@@ -6,8 +6,9 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
-from sightline.units.design import Design, RowNoise, UnitPrior
-from sightline.units.target import TargetPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import TargetPrior, UnitPrior
 from sightline.units.unit_block import ONE
 from sightline.units.units import Units
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
@@ -69,7 +68,7 @@ class Findings:
     asked: str = ""  # the same as SQL would ask it
     others: tuple[Findings, ...] = ()  # the same plan under the other beliefs, none of which leaves less
     moved_at_most: float | None = None  # ``most_moved``, if a pass over all records of a store found it
-    made: dict[str, Any] = field(default_factory=dict, repr=False)  # findings with some of the rows
+    made: dict[str, LinearFindings] = field(default_factory=dict, repr=False)  # of some of the rows
 
     @cached_property
     def prior(self) -> SecretPrior:
@@ -160,9 +159,10 @@ class Findings:
     @cached_property
     def rows_apart(self) -> LinearFindings:
         """What is seen of every row by itself, where persons have several."""
-        rows = replace(self.membership, persons=PersonTable(), contributions=1, made={})
+        rows = replace(self.membership, persons=PersonTable(), contributions=1)
         apart = lower(self.plan, rows, self.pricing)
-        apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
+        if self.belief.by_row:  # units with a column for each row: the same columns, and so the same products
+            apart = replace(apart, design=replace(apart.design, made=self.linear.linear.design.made))
         if self.linear.others.streamed:
             exposure = self.linear.others.exposure(apart, self.pricing)
             return replace(self.linear, linear=apart, exposure=exposure, lower=exposure.lower.ravel())
@@ -200,8 +200,7 @@ class Findings:
                 near = found.exposure.near & ((seen.directions > 0) | seen.undecided)
                 found = replace(found, exposure=replace(found.exposure, near=near))
             self.made[name] = found
-        made: LinearFindings = self.made[name]
-        return made
+        return self.made[name]
 
     @property
     def least(self) -> Uncertainty:

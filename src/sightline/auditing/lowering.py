@@ -9,7 +9,7 @@ the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,9 @@ from sightline.auditing.table_units import (
 )
 from sightline.bounds.by_pairs import WholePrior
 from sightline.tables.membership import Feature, Membership, Partition, PersonTable, Statistic
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design, MadeOfUnits
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 from sightline.values import frozen
 
@@ -251,6 +253,32 @@ class UnitLowering:
         return units_of_table(membership, self.order, self.counted, shared=self.shared)
 
 
+@frozen
+class RowUnits:
+    """The units of a table, and what follows from them whatever the noise."""
+
+    units: Units
+    place: IndexArray  # for every signature, or kind of person, its unit; -1 if it is known
+    common: FloatArray  # for every number, what its weights were divided by
+    made: MadeOfUnits = field(default_factory=MadeOfUnits)
+
+    @classmethod
+    def of(cls, membership: Membership, lowering: UnitLowering) -> RowUnits:
+        """Of all rows; where rows share a level, with weights of 1 where they can be."""
+        units, place = lowering.units(membership)
+        if lowering.shared is ROWS or membership.streamed:  # a pass has no factors of all batches together
+            return cls(units=units, place=place, common=np.ones(units.numbers))
+        units, common = with_plain_weights(units)
+        return cls(units=units, place=place, common=common)
+
+
+@dataclass(kw_only=True, eq=False)
+class UnitsOnce:
+    """The units of some rows, by the partitions, what these count, and the rows that share a level."""
+
+    of_lowering: dict[tuple[tuple[int, ...], bytes, Shared], RowUnits] = field(default_factory=dict)
+
+
 def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
     """The design of the partitions that are linear in the secret."""
     order, prior = linear_partitions(membership), SecretPrior.of(plan, membership)
@@ -273,26 +301,20 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered:
     belief = plan.belief
     shared = ROWS if belief.by_row else belief.block  # no block: all rows
     lowering = UnitLowering(order=tuple(order), counted=counted.columns, shared=shared)
-    key = ("units", *order, counted.columns.tobytes(), shared)
-    made: dict[str, Any] = {}  # what is made of the units once, whatever the noise
-
-    def kinds() -> tuple[Units, IndexArray, FloatArray, dict[str, Any]]:
-        units, place = lowering.units(membership)
-        if shared is ROWS or membership.streamed:  # a pass has no factors of all batches together
-            return units, place, np.ones(units.numbers), made
-        units, common = with_plain_weights(units)
-        return units, place, common, made
-
-    units, place, common, made = membership.made_once(key, kinds)
-    factors, units_of_weights = factors / common, units_of_weights / common
+    known = membership.once(UnitsOnce).of_lowering
+    key = lowering.order, counted.columns.tobytes(), shared
+    if key not in known:
+        known[key] = RowUnits.of(membership, lowering)
+    lowered = known[key]
+    factors, units_of_weights = factors / lowered.common, units_of_weights / lowered.common
     return Lowered(
         design=Design(
-            units=units,
+            units=lowered.units,
             noise=_noise(pricing, cells, owner, factors, whole=isinstance(prior.of_column, WholePrior)),
             prior=UnitPrior(target=prior.of_column, categories=len(counted.columns)),
             release=np.repeat([part.query for part in parts], widths).astype(np.intp),
-            place=place,
-            made=made,
+            place=lowered.place,
+            made=lowered.made,
         ),
         membership=membership,
         prior=prior,

@@ -72,7 +72,8 @@ def asking(plan: Plan, membership: Membership, question: Partition) -> tuple[Pla
     )
     # What is left of a yes or no has no unit; how closely the number is known is judged beside it.
     limits = plan.limits.model_copy(update={"known_to": 0.0})
-    return plan.model_copy(update={"data": data, "limits": limits}), replace(membership, partitions=parts)
+    asked = replace(membership, partitions=parts).of_the_rows_of(membership)
+    return plan.model_copy(update={"data": data, "limits": limits}), asked
 
 
 def question_text(question: Partition, secret: str) -> str:

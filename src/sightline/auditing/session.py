@@ -70,8 +70,8 @@ from sightline.tables.streamed import (
 )
 from sightline.tables.subject import UNBOUNDED, Schema, Subject
 from sightline.tables.verify import verify
-from sightline.units.design import UnitPrior
 from sightline.units.sparse_row_solver import RouteCost, sparse_cost
+from sightline.units.target import UnitPrior
 from sightline.units.units import Units
 from sightline.values import frozen
 
@@ -143,13 +143,14 @@ class Session:
             taken_as_public=tuple(
                 sorted({name for query in self.queries * (not declared) for name in query.columns})
             ),
-        )
+        ).of_the_rows_of(membership)
 
     def with_persons(self, membership: Membership) -> Membership:
         """The published numbers, with whose rows they are where records have several."""
         if membership.contributions <= 1:
             if membership.adds_up:
-                membership = replace(membership, rows_behind=rows_behind(self.engine, self.counted))
+                behind = rows_behind(self.engine, self.counted)
+                membership = replace(membership, rows_behind=behind).of_the_rows_of(membership)
             return self._measured(self._published(membership))
         report("finding whose rows they are", 0.0)
         persons = self.persons(membership, person_table)
@@ -162,7 +163,7 @@ class Session:
             return membership
         partition, cells = membership.partitions, membership.cells
         gone = [place for place, cell in enumerate(cells) if partition[cell.partition].query in derived]
-        return replace(published(membership, withheld=gone), with_derived=membership, made={})
+        return replace(published(membership, withheld=gone), with_derived=membership)
 
     def persons(self, membership: Membership, table: Callable[..., PersonTable]) -> PersonTable:
         """Whose rows they are, as the plan says that they are."""

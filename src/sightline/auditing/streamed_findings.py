@@ -41,7 +41,10 @@ from sightline.tables.cells import PackedCodes, first_in_order
 from sightline.tables.engines.protocol import Arrays, SignatureBatch, SignatureStore
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.streamed import BatchTables, StreamedTable
-from sightline.units.design import RowForm, RowNoise, UnitPrior
+from sightline.units.design import MadeOfUnits
+from sightline.units.row_forms import RowForm
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.units import Arrays as UnitArrays
 from sightline.units.units import UnitReduction, Units
 from sightline.values import frozen
@@ -71,7 +74,7 @@ def _found(plan: Plan, table: StreamedTable, most: int) -> Findings:
         return findings
     # Passes are all that is asked of units that stay in the engine.
     units: Any = StreamedUnits(store=table.records, made=made)
-    brackets = unit_brackets(replace(lowered.design, units=units, made={}))
+    brackets = unit_brackets(replace(lowered.design, units=units, made=MadeOfUnits()))
     if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
         raise TooMuchWork(
             "expected independent rows of a table that is streamed, got some that are too nearly dependent; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,20 @@ class SignatureColumns:
     column: IndexArray  # of every signature of the membership
 
 
+@dataclass(kw_only=True, eq=False)
+class ColumnsOnce:
+    """The columns and the kinds of persons of some rows, by the partitions that were asked for."""
+
+    columns: dict[tuple[int, ...], SignatureColumns] = field(default_factory=dict)
+    kinds: dict[tuple[Shared, tuple[int, ...]], PersonKinds] = field(default_factory=dict)
+
+
 def signature_columns(membership: Membership, order: Sequence[int]) -> SignatureColumns:
     """The distinct columns of a membership's signatures, which may be fewer than the signatures."""
-    return membership.made_once(("columns", *order), lambda: _signature_columns(membership, list(order)))
+    known = membership.once(ColumnsOnce).columns
+    if (key := tuple(order)) not in known:
+        known[key] = _signature_columns(membership, list(order))
+    return known[key]
 
 
 def _signature_columns(membership: Membership, order: list[int]) -> SignatureColumns:
@@ -147,9 +158,10 @@ def person_kinds(membership: Membership, order: Sequence[int], *, shared: Shared
     """The kinds of a table's persons over some partitions, which may be fewer than those of the table."""
     table, column = membership.persons, signature_columns(membership, order).column
     blocks = membership.blocks[shared] if shared else np.zeros(column.size, dtype=np.int64)
-    return membership.made_once(
-        ("kinds", shared, *order), lambda: _person_kinds(table, column, blocks, by_row=shared is ROWS)
-    )
+    known = membership.once(ColumnsOnce).kinds
+    if (key := (shared, tuple(order))) not in known:
+        known[key] = _person_kinds(table, column, blocks, by_row=shared is ROWS)
+    return known[key]
 
 
 def _person_kinds(table: PersonTable, column: IndexArray, blocks: IndexArray, *, by_row: bool) -> PersonKinds:

@@ -74,7 +74,7 @@ def as_one_side(membership: Membership, every: Answers) -> Membership:
             above = part.above if side == own else not part.above
             part = replace(part, parameter=tuple(sorted(side)), above=above)
         parts.append(part)
-    return replace(membership, partitions=tuple(parts))
+    return replace(membership, partitions=tuple(parts)).of_the_rows_of(membership)
 
 
 def known_ends(counts: PublishedCounts, places: IndexArray | None = None) -> Ends:

@@ -39,11 +39,11 @@ from sightline.numerics.balls import BALL_ROWS
 from sightline.progress import report, reported
 from sightline.units.dense_units import TableUnits, tabled
 from sightline.units.design import Design
-from sightline.units.equal_slices import EqualSlices, equal_slices
+from sightline.units.equal_slices import EqualSlices
 from sightline.units.row_decisions import AskedUnits, Decided
 from sightline.units.row_products import SPARSE_FROM, PrecisionRange, ProductSums, RowProducts
 from sightline.units.row_solver import DenseSolver, coarse_units
-from sightline.units.sparse_row_solver import RowPairs, SparseSolver, chosen_route
+from sightline.units.sparse_row_solver import SparseSolver, chosen_route
 from sightline.units.unit_block import BoolArray
 from sightline.units.units import Units
 from sightline.values import frozen
@@ -501,10 +501,11 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
     """The three passes, as if exact numbers had noise. Equal slices are summed up before."""
-    for slices in equal_slices(design) if design.units.numbers >= SPARSE_FROM else ():
-        small = slices.design(design)
+    equal = design.equal_slices() if design.units.numbers >= SPARSE_FROM else None
+    if equal is not None and equal.slices is not None:
+        small = design.summed(equal)
         sums = exposure_of(small, replace(unit_brackets(small), upper=upper), alone=False)
-        return SlicedExposure.of(design, slices, sums)
+        return SlicedExposure.of(design, equal.slices, sums)
     return exposure_of(design, replace(unit_brackets(design), upper=upper))
 
 
@@ -541,11 +542,10 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
 
 def _as_read(design: Design) -> Design:
     """With its units as passes read them."""
-    units, table = design.made.get("table", (None, None))
-    if units is not design.units:
-        table = tabled(design.units)
-        design.made["table"] = design.units, table
-    return replace(design, units=table)
+    known = design.made.table
+    if known is None or known[0] is not design.units:
+        design.made.table = known = design.units, tabled(design.units)
+    return replace(design, units=known[1])
 
 
 def lower_of_some(design: Design, kinds: IndexArray) -> FloatArray:
@@ -576,25 +576,25 @@ def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
     design = _as_read(design)
     prior, noise, made = design.prior, design.noise, design.made
-    if "products" not in made:
-        made["products"] = RowProducts.unweighted(design.units, prior, noise).of(design.units)
-    sums: ProductSums = made["products"]
+    if (sums := made.products) is None:
+        made.products = sums = RowProducts.unweighted(design.units, prior, noise).of(design.units)
     report("factorising the products", 0.0)
-    if "pairs" not in made:
-        cost, made["pairs"] = chosen_route(sums)
-        cost.require_memory()
-        if cost.seconds > 30:  # say so before: nothing that comes after can
-            report(f"factorising {cost.rows:,} numbers, about {shown_seconds(cost.seconds)}", 0.0)
-    pairs: RowPairs | None = None if noise.shared else made["pairs"]
+    if (route := made.route) is None:
+        made.route = route = chosen_route(sums)
+        route.cost.require_memory()
+        if route.cost.seconds > 30:  # say so before: nothing that comes after can
+            text = f"about {shown_seconds(route.cost.seconds)}"
+            report(f"factorising {route.cost.rows:,} numbers, {text}", 0.0)
+    pairs = None if noise.shared else route.pairs
     solver: RowSolver
     if pairs is not None:
         solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=pairs)
     else:
         if not isinstance(sums.matrix, np.ndarray):  # the factor fills in, or rows share their noise
             sums = replace(sums, matrix=sums.matrix.toarray(), pairs=0)
-            if made["pairs"] is None:
-                made["products"] = sums
-        solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
+            if route.pairs is None:
+                made.products = sums
+        solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, once=made.rows)
     if not prior.density or not hidden:
         return UnitBrackets(solver=solver)
     first = RowProducts(prior=prior, noise=noise, dense=pairs is None)

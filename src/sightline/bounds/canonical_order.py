@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.units.design import Design
+from sightline.units.design import Design, MadeOfUnits
 from sightline.units.units import Units
 
 Marks = NDArray[np.uint64]
@@ -51,7 +51,7 @@ def in_canonical_order(design: Design, units: Units) -> tuple[Design, Units]:
     )
     noise = design.noise.take(order)
     return replace(
-        design, units=sorted_units, noise=noise, release=design.release[order], made={}
+        design, units=sorted_units, noise=noise, release=design.release[order], made=MadeOfUnits()
     ), sorted_units
 
 

@@ -41,7 +41,8 @@ from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.priors import UniformPrior
 from sightline.bounds.van_trees import MOST_MOVED, chord_bounds
 from sightline.numerics.residuals import gamma
-from sightline.units.design import Design, RowNoise
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from sightline.units.unit_block import BoolArray
 from sightline.units.units import Units, UnitStore
 from sightline.values import frozen

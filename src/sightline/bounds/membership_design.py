@@ -23,9 +23,10 @@ from sightline.numerics.rank import Decision, Evidence, Rank, gap_rank, missing,
 from sightline.numerics.residuals import gamma
 from sightline.progress import Progress, reporting
 from sightline.units.description import Known, LinearReleases, unknown_records
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_solver import DenseSolver
-from sightline.units.target import Seen, TargetPrior
+from sightline.units.target import Seen, TargetPrior, UnitPrior
 from sightline.units.unit_block import BoolArray
 from sightline.values import frozen, short_repr
 

@@ -18,13 +18,14 @@ import numpy as np
 from sightline.arrays import AT_A_TIME, COARSE, ROUNDING, FloatArray
 from sightline.bounds.coin import CoinPrior
 from sightline.numerics.residuals import TINY, eigenvalues_at_most, gamma
-from sightline.units.design import RowForm, RowNoise, UnitPrior
 from sightline.units.panels import PanelBlock
+from sightline.units.row_forms import RowForm
 from sightline.units.row_integers import PROOF
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import RowProducts
 from sightline.units.row_solver import DenseSolver
 from sightline.units.sparse_row_solver import SparseSolver
-from sightline.units.target import Seen, TargetPrior
+from sightline.units.target import Seen, TargetPrior, UnitPrior
 from sightline.units.unit_block import BoolArray, UnitBlock, UnitColumns
 from sightline.units.units import Arrays
 from sightline.values import frozen

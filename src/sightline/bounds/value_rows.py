@@ -17,7 +17,9 @@ from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.priors import TwoPointPrior
 from sightline.numerics.residuals import gamma
-from sightline.units.design import Design, RowNoise, UnitPrior
+from sightline.units.design import Design
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import BoolArray, WholeArray
 from sightline.units.units import Units
 from sightline.values import frozen

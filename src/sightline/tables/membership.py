@@ -9,8 +9,8 @@ distinguishes them, and the engine returns only how many they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -221,6 +221,13 @@ class RowsInCells:
     rows: IndexArray
 
 
+@dataclass(kw_only=True, eq=False)
+class RowsInCellsOnce:
+    """Those of each partition that was asked for."""
+
+    of_partition: dict[int, RowsInCells] = field(default_factory=dict)
+
+
 @frozen
 class Occurring:
     """How a secret is spread in the table: bins of a number's values, or categories. For the owner only."""
@@ -324,7 +331,6 @@ class Membership:
     rows_behind: RowsBehind = field(default_factory=RowsBehind)  # these numbers, if they were counted
     # The same with the releases that are computed from the fit, if there are any: they measure nothing.
     with_derived: Membership | None = None
-    made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
 
     def by_rows_behind(self) -> Membership:
         """The same values, each counted by the number of rows that it adds up: a weight of the record's."""
@@ -341,17 +347,26 @@ class Membership:
             distinct=False,
             sums=np.zeros(0),
             rows_behind=RowsBehind(),
-            made={},
         )
 
-    def made_once(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """What is made from the signatures alone, kept for when it is asked for again with other noise."""
-        arrays = (self.signatures, self.counts, self.known, self.weights, self.persons)
-        kept = self.made.get(name)
-        if kept is None or any(one is not other for one, other in zip(kept[0], arrays, strict=True)):
-            self.made[name] = kept = (arrays, make())
-        found: Made = kept[1]
-        return found
+    def once(self, kind: type[Made]) -> Made:
+        """What a room makes of the rows alone, whatever the noise: an empty ``kind`` that it fills once.
+
+        It belongs to these rows. Another membership has its own, unless it is said to be of the same rows.
+        """
+        made: Made = self._once.setdefault(kind, kind())
+        return made
+
+    @cached_property
+    def _once(self) -> dict[type[Any], Any]:
+        return {}
+
+    def of_the_rows_of(self, other: Membership) -> Membership:
+        """This membership, which has the same rows as another one: what was made of them stays."""
+        for name in ("signatures", "counts", "known", "weights", "persons", "blocks"):
+            assert getattr(self, name) is getattr(other, name), name
+        self.__dict__["_once"] = other._once
+        return self
 
     def largest(self, of: OfRecords) -> FloatArray:
         """The largest numbers that are found of any record, where all are here; else by a pass over them."""
@@ -465,7 +480,10 @@ class Membership:
         Where nobody has several rows, the kinds are the signatures. Where it is not known whose rows they
         are, all rows of a record may have one signature.
         """
-        return self.made_once(("rows in cells", partition), lambda: self._rows_in_cells(partition))
+        known = self.once(RowsInCellsOnce).of_partition
+        if partition not in known:
+            known[partition] = self._rows_in_cells(partition)
+        return known[partition]
 
     def _rows_in_cells(self, partition: int) -> RowsInCells:
         table, cells = self.persons, self.signatures[:, partition]

@@ -118,4 +118,4 @@ def with_steps(membership: Membership, steps: Mapping[int, Steps]) -> Membership
                 key = (*others[: own.column], own.text(step), *others[own.column :])
                 empty = Cell(partition=p, key=key, rows=0)
                 cells.append(filled.get(first * own.count + step, empty))
-    return replace(membership, cells=tuple(cells), signatures=signatures, made={})
+    return replace(membership, cells=tuple(cells), signatures=signatures)

@@ -71,7 +71,7 @@ def with_measured_rounding(
             )
             measured[key] = step + own * part.computed.factor
         partitions[place] = replace(part, computed=_rounded(part.computed, measured[key]))
-    return replace(membership, partitions=tuple(partitions))
+    return replace(membership, partitions=tuple(partitions)).of_the_rows_of(membership)
 
 
 def _rounded(computed: Computed, step: float) -> Computed:

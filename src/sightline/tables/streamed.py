@@ -65,7 +65,7 @@ class BatchTables:
             )
             words, counts, known = words[:, first], counts[first], known[first]
         table = self.cells.table(words).T
-        own = replace(self.membership, signatures=table, counts=counts, known=known, persons=persons, made={})
+        own = replace(self.membership, signatures=table, counts=counts, known=known, persons=persons)
         return own, words
 
 
@@ -96,9 +96,7 @@ class StreamedTable:
     def batches(self) -> BatchTables:
         """How batches of records are read as tables."""
         none, table = np.zeros(0, dtype=np.int64), self.membership.signatures[:0]
-        whole = replace(
-            self.membership, signatures=table, counts=none, known=none, others=OtherSignatures(), made={}
-        )
+        whole = replace(self.membership, signatures=table, counts=none, known=none, others=OtherSignatures())
         return BatchTables(membership=whole, cells=self.cells)
 
     @property
@@ -120,7 +118,7 @@ class StreamedTable:
 
     def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
-        found = replace(self, membership=replace(self.membership, persons=none, made={}), persons=store)
+        found = replace(self, membership=replace(self.membership, persons=none), persons=store)
         others = replace(self.membership.others, largest=found.largest)
         membership = replace(found.membership, others=others)
         return replace(found, membership=membership)

@@ -14,14 +14,13 @@ theory page on named records, "Equal slices".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 
 from sightline.arrays import MOST_LOOKED_AT, MOST_SQUARE, FloatArray, IndexArray, distinct_lines, parts
-from sightline.units.design import Design, RowNoise
+from sightline.units.row_noise import RowNoise
 from sightline.units.unit_block import BoolArray
 from sightline.units.units import Units
 from sightline.values import frozen
@@ -43,20 +42,12 @@ class EqualSlices:
     first: IndexArray  # of every slice the first one that is equal
     own_slice: IndexArray  # of every kind that is in one slice alone, this one; else -1
     units: Units
-    made: dict[str, Any] = field(default_factory=dict)  # from these units
 
-    def design(self, design: Design) -> Design:
-        """With one slice of each kind, and the sum of its equals."""
-        own = design.noise.take(self.rows)
-        information, variance = own.information / self.summed, own.variance * self.summed
-        return replace(
-            design,
-            units=self.units,
-            noise=replace(own, information=information, variance=variance, summed=self.summed),
-            release=design.release[self.rows],
-            place=np.arange(len(self.units)),
-            made=self.made,
-        )
+    def noise(self, noise: RowNoise) -> RowNoise:
+        """That of the sums."""
+        taken = noise.take(self.rows)
+        information, variance = taken.information / self.summed, taken.variance * self.summed
+        return replace(taken, information=information, variance=variance, summed=self.summed)
 
     def seen_by(self, kind: int) -> IndexArray:
         """Every number's own, as if a kind that is in one slice alone were in the first of its equals."""
@@ -67,29 +58,26 @@ class EqualSlices:
         return numbers
 
 
-def equal_slices(design: Design) -> list[EqualSlices]:
-    """Those of a design with many numbers, once; not where they are less than twice as many as the sums."""
-    units, noise = design.units, design.noise
-    if not isinstance(units, Units) or units.each > 1 or noise.shared:
-        return []
-    if len(units.times) > MOST_LOOKED_AT:
-        return []
-    law = _laws(noise)
-    known: list[tuple[Units, bytes, list[EqualSlices]]] = design.made.setdefault("slices", [])
-    for same, key, found in known:  # the same while equal noise stays equal
-        if same is units and key == law.tobytes():
-            return found
-    found = []
+def can_have_slices(units: Units, noise: RowNoise) -> bool:
+    """Whether equal slices are looked for: of one column a row, noise of each number, and not too many."""
+    return units.each == 1 and not noise.shared and len(units.times) <= MOST_LOOKED_AT
+
+
+def equal_slices(units: Units, law: IndexArray) -> EqualSlices | None:
+    """The fewest; none where the numbers are less than twice as many as the sums.
+
+    ``law`` numbers the different noises.
+    """
+    found: list[EqualSlices] = []
     for taken_out in _taken_out(units):
         enough = any(8 * _sums(one) <= units.numbers for one in found)
         if 2 * np.count_nonzero(taken_out) < units.numbers and not enough:
             found += slices_of(units, law, ~taken_out)
-    found = [one for one in sorted(found, key=_sums)[:1] if 2 * _sums(one) <= units.numbers]
-    known.append((units, law.tobytes(), found))
-    return found
+    fewest = min(found, key=_sums, default=None)
+    return fewest if fewest is not None and 2 * _sums(fewest) <= units.numbers else None
 
 
-def _laws(noise: RowNoise) -> IndexArray:
+def laws_of(noise: RowNoise) -> IndexArray:
     """A number for every different noise."""
     lines = [noise.information, noise.variance, noise.laplace, noise.loss, noise.exact.astype(np.float64)]
     return distinct_lines(np.stack(lines, axis=1))[1]

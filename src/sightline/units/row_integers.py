@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import flint
@@ -27,8 +27,9 @@ from sightline.arrays import MOST_LOOKED_AT, ROUNDING, FloatArray, IndexArray
 from sightline.numerics import integers as exact
 from sightline.numerics.positive_inverse import PANEL
 from sightline.progress import report
-from sightline.units.design import RowForm, UnitPrior
+from sightline.units.row_forms import RowForm
 from sightline.units.row_products import ProductSums
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import BoolArray, UnitBlock, WholeArray
 from sightline.units.units import UnitStore
 from sightline.values import frozen
@@ -172,6 +173,30 @@ class IndependentRows:
     rows: IndexArray
     others: FloatArray
     inverse: RowForm
+
+
+@dataclass(kw_only=True, eq=False)
+class RowsOnce:
+    """What the exact decisions on a design's rows share, whatever its noise: made when first asked for."""
+
+    integers: RowIntegers | None = None
+    too_many_columns: bool = False  # for whole numbers
+    independent: IndependentRows | None = None
+    order: bytes = b""  # that of the rows by their noise, for which these are the first independent ones
+
+    def whole(self, sums: ProductSums, units: UnitStore, prior: UnitPrior) -> RowIntegers | None:
+        """M in whole numbers; ``None`` where there are too many columns."""
+        if self.integers is None and not self.too_many_columns:
+            self.integers = RowIntegers.of(sums, units, prior)
+            self.too_many_columns = self.integers is None
+        return self.integers
+
+    def first_of(self, order: IndexArray, first: Callable[[], IndependentRows]) -> IndependentRows:
+        """The first independent rows of an order. Where all are independent, any order has the same."""
+        name, known = order.tobytes(), self.independent
+        if known is None or (self.order != name and known.others.any()):
+            self.order, self.independent = name, (known := first())
+        return known
 
 
 def guessed(

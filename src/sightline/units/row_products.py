@@ -19,9 +19,10 @@ from scipy import sparse
 from sightline.arrays import AT_A_TIME, DENSE, EXACT, MOST_SQUARE, FloatArray, IndexArray, all_one
 from sightline.numerics.residuals import gamma
 from sightline.units.dense_units import TableBlock, TableUnits
-from sightline.units.design import RowNoise, UnitPrior
 from sightline.units.panels import PanelBlock
+from sightline.units.row_noise import RowNoise
 from sightline.units.sum_groups import row_precision
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import UnitBlock, UnitColumns, WholeArray
 from sightline.units.units import Arrays, UnitStore
 from sightline.values import frozen

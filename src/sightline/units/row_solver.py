@@ -29,7 +29,6 @@ from sightline.numerics.balls import BALL_ROWS, BITS
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.residuals import gamma
 from sightline.units.dense_units import TableUnits
-from sightline.units.design import BallForm, RowForm, RowNoise, UnitPrior, dot, over_rows
 from sightline.units.row_decisions import (
     AnswerWeights,
     AskedUnits,
@@ -37,8 +36,11 @@ from sightline.units.row_decisions import (
     decided,
     seen_at_most,
 )
-from sightline.units.row_integers import PROOF, IndependentRows, RowIntegers, eliminated, guessed
+from sightline.units.row_forms import BallForm, RowForm, dot, over_rows
+from sightline.units.row_integers import PROOF, IndependentRows, RowIntegers, RowsOnce, eliminated, guessed
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import ProductSums
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import BoolArray, WholeArray
 from sightline.units.units import MANY_ROWS, UnitStore
 from sightline.values import frozen
@@ -91,7 +93,7 @@ class DenseSolver:
     prior: UnitPrior
     # Σ aaᵀ unit/c over the rows of all persons, and the unit.
     weighted: tuple[ProductSums, float] | None = None
-    made: dict[str, Any] = field(default_factory=dict, repr=False)  # from units and prior alone
+    once: RowsOnce = field(default_factory=RowsOnce, repr=False)
 
     @property
     def numbers(self) -> int:
@@ -101,19 +103,12 @@ class DenseSolver:
     @property
     def integers(self) -> RowIntegers | None:
         """M in whole numbers, made once."""
-        if "integers" not in self.made:
-            self.made["integers"] = RowIntegers.of(self.sums, self.units, self.prior)
-        integers: RowIntegers | None = self.made["integers"]
-        return integers
+        return self.once.whole(self.sums, self.units, self.prior)
 
     @property
     def independent(self) -> IndependentRows:
         """Made once for rows whose noise has the same order."""
-        order = self._order.tobytes()
-        if self.made.get("order") != order and ("rows" not in self.made or self.made["rows"].others.any()):
-            self.made.update(order=order, rows=self._independent())
-        rows: IndependentRows = self.made["rows"]
-        return rows
+        return self.once.first_of(self._order, self._independent)
 
     @cached_property
     def _order(self) -> IndexArray:

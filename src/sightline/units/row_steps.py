@@ -15,7 +15,7 @@ than the sum of all counts.
 :math:`T^\top Y T` is a sum of entries of Y whose absolute values add up to at most :math:`r_i r_j`. It is
 made by a sum over rows and one over columns, each of at most n terms, so that its rounding is at most
 :math:`\gamma_{2n} r_i r_j`. That of a form is at most :math:`\gamma\, (\sum_i |a'_i| r_i)^2`: as of the
-columns themselves (:class:`~sightline.units.design.RowForm`), with r in place of the roots of the
+columns themselves (:class:`~sightline.units.row_forms.RowForm`), with r in place of the roots of the
 diagonal and 2n more roundings.
 
 Which rows are parents does not matter for the truth of this. It is found from some of the columns: a tree

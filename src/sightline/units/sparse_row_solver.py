@@ -21,14 +21,15 @@ from sightline.errors import TooMuchWork
 from sightline.numerics.integers import proved, rounded
 from sightline.numerics.sparse_cholesky import SelectedInverse, SparseCholesky, factorise, selected_inverse
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
-from sightline.units.design import RowForm, RowNoise, UnitPrior
 from sightline.units.row_decisions import (
     AnswerWeights,
     AskedUnits,
     Decided,
     seen_at_most,
 )
+from sightline.units.row_forms import RowForm
 from sightline.units.row_integers import PROOF
+from sightline.units.row_noise import RowNoise
 from sightline.units.row_products import ProductSums, RowProducts
 from sightline.units.sparse_attacks import (
     FEW_RECIPES,
@@ -37,6 +38,7 @@ from sightline.units.sparse_attacks import (
     components_of,
     packed_solutions,
 )
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import BoolArray, UnitBlock, UnitColumns
 from sightline.units.units import UnitStore
 from sightline.values import frozen
@@ -348,12 +350,20 @@ def sparse_cost(units: UnitStore, prior: UnitPrior) -> RouteCost | None:
     """
     ones = np.ones(units.numbers)
     noise = RowNoise.of(ones, ones, 0 * ones, ones)
-    cost, pairs = chosen_route(RowProducts.unweighted(units, prior, noise).of(units))
-    return None if pairs is None else cost
+    route = chosen_route(RowProducts.unweighted(units, prior, noise).of(units))
+    return None if route.pairs is None else route.cost
 
 
-def chosen_route(sums: ProductSums) -> tuple[RouteCost, RowPairs | None]:
-    """The route for some products of rows, with the pattern of a sparse factor if it is the sparse one."""
+@frozen
+class ChosenRoute:
+    """How rows are factorised: with the pattern of a sparse factor, or densely."""
+
+    cost: RouteCost
+    pairs: RowPairs | None = None
+
+
+def chosen_route(sums: ProductSums) -> ChosenRoute:
+    """The route for some products of rows that takes less time, of those that fit into memory."""
     rows = int(sums.matrix.shape[0])
     dense = RouteCost(
         reason="a dense factor is faster",
@@ -362,11 +372,11 @@ def chosen_route(sums: ProductSums) -> tuple[RouteCost, RowPairs | None]:
         seconds=_PER_DENSE * float(rows) ** 3,
     )
     if isinstance(sums.matrix, np.ndarray):
-        return dense, None
+        return ChosenRoute(cost=dense)
     fits = dense.bytes <= _memory()
     pairs = RowPairs.of(sums.pairs, most_entries=rows * (rows + 1) / 4 if fits else np.inf)
     if pairs is None:
-        return dense, None
+        return ChosenRoute(cost=dense)
     symbolic, entries = pairs.symbolic, int(sums.pairs.nnz)
     factors = _PER_NODE * len(symbolic.linked) + _PER_OPERATION * symbolic.operations
     cost = RouteCost(
@@ -375,7 +385,8 @@ def chosen_route(sums: ProductSums) -> tuple[RouteCost, RowPairs | None]:
         bytes=int(symbolic.peak_bytes + 150 * entries),
         seconds=factors + _PER_ENTRY * entries,
     )
-    return (cost, pairs) if cost.seconds <= dense.seconds or not fits else (dense, None)
+    sparse_one = cost.seconds <= dense.seconds or not fits
+    return ChosenRoute(cost=cost, pairs=pairs) if sparse_one else ChosenRoute(cost=dense)
 
 
 def _memory() -> float:

@@ -17,8 +17,9 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.residuals import gamma
 from sightline.units.dense_units import TableBlock
-from sightline.units.design import RowNoise, UnitPrior
 from sightline.units.panels import PanelBlock
+from sightline.units.row_noise import RowNoise
+from sightline.units.target import UnitPrior
 from sightline.units.unit_block import UnitBlock, UnitColumns
 from sightline.units.units import MANY_ROWS
 

@@ -253,3 +253,39 @@ class NoDensity:
         r""":math:`e^{-\lambda h^2/4} / (1 + \lambda K)` (docs/theory/priors.md, *Several rows on points*)."""
         near = np.exp(-unsigned * (self._spacing**2 / 4))
         return np.asarray(near / (1 + unsigned * self._reach) * (1 - ROUNDING))
+
+
+@frozen(slots=False)
+class UnitPrior:
+    r"""How the values of one row of a person are spread: a number, or one of k categories with even chances.
+
+    The columns of a row have the covariance ``scale`` times ``kernel``, a table of whole numbers: 1 for a
+    number, :math:`K = kI - 11^\top` for categories, whose indicators have the covariance :math:`K/k^2`. So
+    one product of rows, of integers, serves exact decisions and linear attacks; and no category is a
+    reference.
+    """
+
+    target: TargetPrior  # of a number, or of the indicator of a category
+    categories: int = 1
+
+    @property
+    def kernel(self) -> FloatArray:
+        """K."""
+        return np.ones((1, 1)) if self.categories == 1 else self.categories * np.eye(self.categories) - 1
+
+    @property
+    def scale(self) -> float:
+        """The covariance over K."""
+        return self.target.variance if self.categories == 1 else self.categories**-2.0
+
+    @property
+    def fair(self) -> bool:
+        """Whether a row has one of few values, each with the same chance."""
+        return self.categories > 1 or self.target.fair
+
+    @property
+    def density(self) -> bool:
+        """Whether values are spread over an interval, so that unknown rows hide others as Gaussian ones
+        would.
+        """
+        return self.categories == 1 and bool(np.isfinite(self.target.precision(np.zeros(1))[0]))
