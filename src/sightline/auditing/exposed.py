@@ -118,6 +118,8 @@ def describe(
     findings: Findings, found: LinearFindings, columns: IndexArray, keys: Keys = NO_KEYS
 ) -> tuple[Exposed, ...]:
     """The entries of some columns; that of a person with one row is that of the row."""
+    if not columns.size:
+        return ()
     linear, k = found.linear, found.linear.columns_of_unit
     single = linear.rows_of_unit[columns // k] == 1
     if linear.by_kind and findings.belief.by_row and single.any():
