@@ -17,13 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
 
+# How a family with a bounded domain states its sensitivity. ``tight``: the largest change over all
+# neighbours, which some attain. ``uniform``: the paper's table, one formula for the whole family, never
+# smaller. Both are safe; tight gives the same guarantee with less noise.
 Convention = Literal["tight", "uniform"]
-"""How a family with a bounded domain states its sensitivity.
-
-``tight``: the largest change over all neighbours, which some neighbours attain. ``uniform``: the paper's
-table, one formula for the whole family, never smaller. Both are safe; tight gives the same guarantee with
-less noise.
-"""
 
 
 class Query(Protocol):
