@@ -12,7 +12,6 @@ from sightline.advising.more_blanks import so_nobody_is_certain
 from sightline.advising.noise_slack import noise_slack, slack_under
 from sightline.advising.remedies import more_noise, reaching
 from sightline.auditing.assumptions import assumptions, unverified
-from sightline.auditing.beliefs import LEVEL
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.certain_people import certain_report, with_likely
 from sightline.auditing.declared_and_found import looks_odd
@@ -262,7 +261,7 @@ def _belief_reports(findings: Findings) -> tuple[BeliefReport, ...]:
         return ()
     return tuple(
         BeliefReport(
-            name="block" if one.belief.block else "level" if one.belief == LEVEL else "apart",
+            name=one.belief.name,  # type: ignore[arg-type]  # the model checks it
             holds=not one.not_shown if one.limit else None,
             below_limit=one.below_limit,
             least_remaining_uncertainty=one.least if one.shows else None,

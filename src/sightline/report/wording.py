@@ -348,8 +348,12 @@ def belief_line(result: AuditResult) -> str:
 
 def _words_of(belief: BeliefReport) -> str:
     """What a belief says of the rows of a record, as a predicate."""
-    words = {"level": "are alike", "apart": "have nothing in common"}
-    return words.get(belief.name, f"are alike within each {one_line(belief.block or '')}")
+    words = {
+        "level": "are alike",
+        "apart": "have nothing in common",
+        "block": f"are alike within each {one_line(belief.block or '')}",
+    }
+    return words[belief.name]
 
 
 def _left_under(belief: BeliefReport) -> str:
@@ -566,7 +570,7 @@ def _line(result: AuditResult) -> str:
             return (
                 f"Do not publish this yet. {verdict.below_limit:,} of {everyone} may keep less than {share}."
             )
-        case _:
+        case VerdictStatus.NOT_SHOWN | None:
             return f"Not yet. Nobody is found below {share}, but {_lacks(result)}."
 
 
@@ -589,7 +593,7 @@ def _closeness_line(result: AuditResult, everyone: str) -> str:
         case VerdictStatus.FAILED:
             below = f"{verdict.below_limit:,} of {everyone}"
             return f"Do not publish this yet. {secret} of {below} may be {closely}."
-        case _:
+        case VerdictStatus.NOT_SHOWN | None:
             return f"Not yet. Nobody is found whose {secret} is {closely}, but {_lacks(result)}."
 
 
@@ -607,7 +611,7 @@ def _guesses_line(result: AuditResult, everyone: str) -> str:
                 f"Do not publish this yet. For {verdict.below_limit:,} of {everyone} a guess at {secret} may "
                 f"be right more than {most} of the time."
             )
-        case _:
+        case VerdictStatus.NOT_SHOWN | None:
             often = f"for whom a guess at {secret} is right more than {most} of the time"
             return f"Not yet. Nobody is found {often}, but {_lacks(result)}."
 
