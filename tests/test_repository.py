@@ -385,6 +385,17 @@ def test_the_walk_of_one_audit_passes_through_code_that_exists() -> None:
         )
 
 
+def test_adding_one_thing_touches_files_which_exist() -> None:
+    rows = re.findall(
+        r"^\| (an? [^|]+) \| (.+) \|$", contributing("To add one thing, touch these files"), re.MULTILINE
+    )
+    assert len(rows) >= 7
+    touched = {what: re.findall(r"`([^`]+\.py)`", files) for what, files in rows}
+    assert {what for what, files in touched.items() if not files} == set()
+    named = {file for files in touched.values() for file in files if "NEW" not in file}
+    assert {file for file in named if not any((top / file).is_file() for top in (SOURCE, ROOT))} == set()
+
+
 def test_the_picture_shows_the_numbers_of_the_demo() -> None:
     drawing = runpy.run_path(str(ROOT / "docs" / "picture.py"))
     assert drawing["PICTURE"].read_text(encoding="utf-8") == drawing["svg"](drawing["tour"]()), (
