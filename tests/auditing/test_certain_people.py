@@ -225,7 +225,7 @@ def test_where_nothing_is_shown_a_simulated_attack_says_which_it_is() -> None:
     assert again.likely == likely
     screen = "\n".join(map(str, first_screen(result, 110)))
     assert "a simulated attack on these counts" in screen
-    assert "ward a, 3 records: yes with 7" in screen
+    assert "ward a, 3 records: yes with a chance of 7" in screen
     # Of the owner's table, and not where somebody is certain or the limit holds.
     assert result.publishable().certain is None
     told = audited(wards({"a": (0, 30), "b": (12, 30)}), {"sql": BY_WARD, "noise": {"law": "none"}})

@@ -54,25 +54,16 @@ def verdict(
     elif has_moments(membership):  # also if nothing was: that may depend on the values
         why = "is for the owner only" if publishable else "was not computed"
         sentences.append(f"What moments show near the true values {why}.")
-    status = None
+    if limit and publishable:
+        unverified = tuple(one.publishable() for one in unverified)
+    shown = tuple(one for one in unverified if not (publishable and one.owner_only))
     if limit:
-        if publishable:
-            unverified = tuple(one.publishable() for one in unverified)
-        status = status_of(findings, unverified)
-        shown = tuple(one for one in unverified if not (publishable and one.owner_only))
-        sentences += _limit_sentences(findings, below, status, shown)
-    failing = [one for one in unverified if _fails(findings, one)]
-    told_of = [one for one in failing if not (publishable and one.owner_only)]
-    if failing:
-        status = VerdictStatus.FAILED if told_of or below else VerdictStatus.NOT_SHOWN
-        sentences += [f"{one.reason}." for one in told_of]
-    told = rules.publishable() if publishable else rules
-    if told.in_all:
-        status = VerdictStatus.FAILED
-        breaks = counted(told.in_all, "combination of numbers breaks", "combinations of numbers break")
+        sentences += _limit_sentences(findings, below, _status_of_limit(findings, unverified), shown)
+    sentences += [f"{one.reason}." for one in shown if _fails(findings, one)]
+    if broken := (rules.publishable() if publishable else rules).in_all:
+        breaks = counted(broken, "combination of numbers breaks", "combinations of numbers break")
         sentences.append(f"{breaks} a rule of [rules].")
-    elif rules.in_all and status is not VerdictStatus.FAILED:
-        status = VerdictStatus.NOT_SHOWN
+    status = status_of(findings, unverified, rules, publishable=publishable)
     stated_otherwise = limit != plan.limits.remaining_uncertainty
     return Verdict(
         passed=None if status is None else status is VerdictStatus.PASSED,
@@ -117,8 +108,31 @@ def _guarantee(findings: Findings) -> list[str]:
     ]
 
 
-def status_of(findings: Findings, unverified: tuple[Unverified, ...]) -> VerdictStatus:
-    """Whether the limit holds: the one rule of a pass, for an audit and for a ledger."""
+def status_of(
+    findings: Findings,
+    unverified: tuple[Unverified, ...],
+    rules: RulesReport,
+    *,
+    publishable: bool = False,
+) -> VerdictStatus | None:
+    """The one rule of a pass, for an audit and for a ledger: of the limit, of what is told, and of the rules.
+
+    None where there is no limit, and nothing fails. What fails for a reason that is for the owner only is
+    *not shown* in what is ``publishable``.
+    """
+    status = _status_of_limit(findings, unverified) if findings.limit else None
+    failing = [one for one in unverified if _fails(findings, one)]
+    if failing:
+        told = [one for one in failing if not (publishable and one.owner_only)]
+        status = VerdictStatus.FAILED if told or findings.below_limit else VerdictStatus.NOT_SHOWN
+    if (rules.publishable() if publishable else rules).in_all:
+        return VerdictStatus.FAILED
+    if rules.in_all and status is not VerdictStatus.FAILED:
+        return VerdictStatus.NOT_SHOWN
+    return status
+
+
+def _status_of_limit(findings: Findings, unverified: tuple[Unverified, ...]) -> VerdictStatus:
     if findings.below_limit or any(_fails(findings, one) for one in unverified):
         return VerdictStatus.FAILED
     if any(not one.accepted for one in unverified):
