@@ -6,6 +6,7 @@ made from one result by changing what it found, so that none of them needs a tab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -216,12 +217,16 @@ def about() -> States:
     budget = base().budget
     spent = {"plain": 10.147, "guarantees nothing": 180_000.0, "exact numbers": float("inf")}
     for state, epsilon in spent.items():
-        yield state, about_line(result(budget=budget.model_copy(update={"spent": {"zcdp": epsilon}})))
+        own = {"budget": budget.model_copy(update={"spent": {"zcdp": epsilon}})}
+        kept = 0.0 if math.isinf(epsilon) else base().guaranteed_by_noise
+        yield state, about_line(result(guaranteed_by_noise=kept, **own))
+    yield "counts that chance rounds", about_line(result(guaranteed_by_noise=0.6, **own))
     yield (
         "some are known, no noise",
         about_line(result(budget=budget.model_copy(update={"spent": {}}), known_rows=12)),
     )
     yield "presence is the secret", about_line(result(presence=True))
+    yield "presence, with a frame", about_line(result(presence=True, frame="homes.csv"))
     yield "several secrets", about_line(result(all_secrets=AllSecrets(epsilon=2.0, delta=2e-6, text="")))
 
 

@@ -315,6 +315,7 @@ class AuditResult(Displayed, ResultPart):
     plan_name: str = ""  # of its file; empty where the plan is none
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
+    frame: str = ""  # of presence, the table of everybody who might be there
     presence: bool = False  # whether being in the table is the secret; else that is taken to be public
     true_totals: TrueTotals | None = None  # owner-only; none where no total is shown
     certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published

@@ -212,6 +212,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "secret": plan.data.secret,
         "kind": plan.data.secret_kind.value,
         "presence": plan.data.presence,
+        "frame": public_source(plan.data.frame) if plan.data.frame else "",
         "bounds": plan.data.domain,
         "category_count": len(plan.data.categories) or None,
         "prior": findings.row_by_row.prior.values,

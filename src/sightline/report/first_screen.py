@@ -301,10 +301,15 @@ def about_line(result: AuditResult) -> str:
     cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}{nothing}"
     if spent is not None and math.isinf(spent):
         cost = "; numbers without noise have no finite epsilon, so that noise guarantees nothing"
+        if result.guaranteed_by_noise:
+            cost = "; counts that chance rounds or changes have no finite epsilon"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
     numbers = sum(one.cells for one in (result, *result.other_secrets))
+    table, might = short(file_name(result.source), 40), ""
+    if result.frame:  # people are those of the frame, and who of them is in the table is asked
+        table, might = short(file_name(result.frame), 40), f" who might be in {table}"
     return (
-        f"{short(file_name(result.source), 40)}: {records_with_key(result.records, result)}{known}, "
+        f"{table}: {records_with_key(result.records, result)}{might}{known}, "
         f"{count(numbers, 'number')}{cost}; who is in it is {'the secret' if result.presence else 'public'}"
     )
 
