@@ -47,7 +47,7 @@ def test_a_question_that_keeps_least_is_said_as_a_question(releases: tuple[tuple
     assert result.least_about == "income > 250,000"
     assert limit_line(result).endswith("of income, or of whether income > 250,000.")
     assert view_line(result).startswith(
-        "Whether income > 250,000 of the most exposed person is guessed right"
+        "Whether income > 250,000 holds for the most exposed person is guessed right"
     )
     first = result.exposed[0]
     assert first.remaining_uncertainty == least

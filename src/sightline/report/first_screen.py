@@ -107,8 +107,8 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
     last = [Text()] * bool(closing) + [part for line in closing for part in _wrapped(line, width)]
     if not full:
         last += _wrapped(more_line(result), width, "dim")
-    # Fewer broken rules, then fewer exposed, then less on blanks and on what settles the rest, where the
-    # screen would be too long.
+    # Fewer broken rules, then fewer exposed, then less on blanks and on what settles the rest, then no empty
+    # lines, where the screen would be too long.
     for rules, fewest, settled in (
         (FEW, FEW, True),
         (2, FEW, True),
@@ -122,7 +122,11 @@ def first_screen(result: AuditResult, width: int, *, full: bool = False) -> list
         room = max(MOST_LINES - len(head) - len(end), fewest + 2)
         if len(head) + len(end) + min(len(exposed), room) <= MOST_LINES:
             break
-    return [*head, *exposed[:room], *end]
+    shown = [*head, *exposed[:room], *end]
+    for place in [place for place, line in enumerate(shown) if not line.plain][::-1]:  # the last first
+        if len(shown) > MOST_LINES:
+            del shown[place]
+    return shown
 
 
 def picture(result: AuditResult) -> list[str]:

@@ -88,7 +88,8 @@ def test_the_screen_says_which_belief_decided(by_hour: AuditResult) -> None:
     assert [(one.name, one.holds) for one in by_hour.beliefs] == [("level", False), ("apart", True)]
     text = _screen(by_hour)
     assert re.search(
-        r"Fails if the rows of a home are alike \(± [\d.–]+ of 520\); holds if they have nothing in common\.",
+        r"Fails if the rows of a home are alike \(their total is then known to ± [\d.–]+, before to ± 520\); "
+        r"holds if they have nothing in common\.",
         text,
     ), text
     assert "before ± 520 (a home's mean row may be anything from 0 to 10)" in text
