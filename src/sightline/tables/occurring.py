@@ -35,6 +35,7 @@ MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _BINS = 200  # between the least and the greatest value, in which clusters are looked for
 _APART = 3  # empty bins between two clusters
 _BY_CHANCE = 4  # rows that are all tens or hundreds by chance; in clusters so many on average in each bin
+_CLUSTERS_BY_CHANCE = 1e-3  # of tables of evenly spread values, the share in which few look so
 _STEPS = range(6, -5, -1)  # powers of ten that values may be multiples of
 _LIKE_A_KEY = re.compile(
     r"(^|_)(id|key|nr|no|number|customer|person|patient|user|household|home|member|account|client|subject|"
@@ -127,11 +128,34 @@ def _bins(
 
 def _clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
     """How many clusters the values lie in, if few and narrow, else 0: on and off, with some scatter."""
-    gaps = low[1:] - high[:-1]
-    number = 1 + int(np.count_nonzero(gaps > _APART / _BINS * (high[-1] - low[0])))
+    far = low[1:] - high[:-1] > _APART / _BINS * (high[-1] - low[0])
+    number = 1 + int(np.count_nonzero(far))
     narrow = low.size <= 2 * FEW_VALUES  # on average at most two bins, if the clusters are so many
-    enough = int(counts.sum()) >= _BY_CHANCE * low.size
-    return number if 2 <= number <= FEW_VALUES and narrow and enough else 0
+    if not (2 <= number <= FEW_VALUES and narrow):
+        return 0
+    rows = int(counts.sum())
+    in_cluster = np.bincount(np.append(0, np.cumsum(far)), counts)
+    gaps = float(np.sum((low[1:] - high[:-1])[far]))
+    chance = _chance_of_clusters(rows, number, 1 - gaps / float(high[-1] - low[0]))
+    repeated = chance < log(_CLUSTERS_BY_CHANCE) and bool((in_cluster > 1).all())
+    return number if repeated or rows >= _BY_CHANCE * low.size else 0
+
+
+def _chance_of_clusters(rows: int, clusters: int, share: float) -> float:
+    r"""The log of an upper bound on the chance that evenly spread values lie in clusters of so small a share.
+
+    The n - 1 spacings of n values are evenly spread over all that add up to the range. Some n - k of them
+    make up the clusters:
+
+    .. math:: \binom{n-1}{k-1} P(\mathrm{Beta}(n - k, k - 1) \le f)
+        \le \binom{n-1}{k-1} \binom{n-2}{n-k} f^{n-k}
+
+    >>> [round(float(np.exp(_chance_of_clusters(rows, 2, 0.01))), 10) for rows in (3, 4, 6)]
+    [0.02, 0.0003, 5e-08]
+    """
+    chosen = lgamma(rows) - lgamma(clusters) - lgamma(rows - clusters + 1)
+    ways = 2 * chosen - log((rows - 1) / (clusters - 1))
+    return ways + (rows - clusters) * log(max(share, 1e-300))
 
 
 def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int:

@@ -96,6 +96,21 @@ def test_two_clusters_are_a_yes_or_no() -> None:
     assert "few_values" not in _names(spread)
 
 
+@pytest.mark.parametrize(("people", "scatter"), [(4, 0.005), (5, 0.05), (6, 0.1)])
+def test_two_clusters_of_few_people_are_a_yes_or_no(people: int, scatter: float) -> None:
+    """Homes that heat or do not: one sum of three of them tells which, where spread values keep 60 %."""
+    rng = np.random.default_rng(people)
+    values = np.where(np.arange(people) % 2, 19.5, 0.5) + rng.uniform(-scatter, scatter, people)
+    ends = np.array([0.5 - scatter, 0.5 + scatter, 19.5 - scatter, 19.5 + scatter])
+    assert _left_of_first(ends, np.array([1.0, 1.1, 1.2]), 0.1) < 0.05
+    sql = "SELECT SUM(x * (1 + 0.1 * person)) FROM data WHERE person <= 2"
+    result = sl.audit(_plan(values, 0.1, {"bounds": [0, 20]}, sql))
+    assert "few_values" in _names(result)
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+    spread = np.linspace(0.3, 19.7, people) + rng.uniform(-1, 1, people) / people
+    assert "few_values" not in _names(sl.audit(_plan(spread, 0.1, {"bounds": [0, 20]}, sql)))
+
+
 def test_few_values_are_audited_as_what_they_are() -> None:
     """Whole hours, each person's own published: E d² e^(-S d²/4) / E d², and the exact risk above it."""
     values = np.tile(np.arange(0.0, 8.0), 8)
