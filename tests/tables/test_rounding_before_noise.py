@@ -5,6 +5,7 @@ The truth is the engine's own answer to the release's text, over tables that dif
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
+import polars as pl
 import pytest
 
 import sightline as sl
@@ -202,3 +205,28 @@ def test_an_item_that_fails_for_some_numbers_is_refused_by_its_release(on_duckdb
     subject = Subject(record="id", secret="x", kind=SecretKind.NUMBER, bounds=(0, 1000))
     with pytest.raises(InvalidPlan, match=r'^release "one": '):
         measured(engine, sql, subject)
+
+
+def test_a_pass_has_room_for_what_rounding_before_the_noise_may_tell() -> None:
+    """One person's yes moves a number by 14.1, and by 15 where it is rounded up first: a tenth of the noise
+    is rounded, and a twentieth of what remains is gone.
+    """
+
+    def left(moved: float) -> float:
+        """The exact share of even chances, by quadrature over the answer."""
+        answers = np.linspace(-10, 10 + moved, 20_001)
+        densities = np.exp(-(answers**2) / 2), np.exp(-((answers - moved) ** 2) / 2)
+        telling = densities[0] * densities[1] / (densities[0] + densities[1])
+        return float(2 * telling.sum() * (answers[1] - answers[0]) / math.sqrt(2 * math.pi))
+
+    exact, rounded = left(1.41), left(1.5)
+    assert rounded < 0.62 < 0.65 < exact
+    table = pl.DataFrame({"id": range(40), "ill": [True, False] * 20})
+    for limit, item, asked in [
+        (0.65, "COUNT(*) FILTER (WHERE ill) * 14.1", set()),
+        (0.65, "CEIL(COUNT(*) FILTER (WHERE ill) * 14.1)", {"noise_first"}),
+        (0.55, "CEIL(COUNT(*) FILTER (WHERE ill) * 14.1)", set()),
+    ]:
+        one = plan(table, f"SELECT {item} FROM data WHERE id = 3", remaining_uncertainty=limit)
+        one["release"][0]["noise"]["stddev"] = 10.0
+        assert {each.name.value for each in sl.audit(one).unverified} == asked

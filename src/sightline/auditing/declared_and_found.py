@@ -107,9 +107,9 @@ def looks_odd(findings: Findings) -> tuple[str, ...]:
     return tuple(lines)
 
 
-# Rounding before the noise matters beyond this share of what a record moves a number, and this sum of squares
-# of steps over the noise: a tenth of the noise.
-_FINE_BESIDE_SENSITIVITY, MOST_ROUNDING = 1e-3, 0.1**2
+# Rounding before the noise is asked about beyond this share of what a record moves the number, and this sum
+# of squares of steps over the noise: a tenth of the noise. A share of what remains so small is not counted.
+_FINE_BESIDE_SENSITIVITY, MOST_ROUNDING, _NEGLIGIBLE = 1e-3, 0.1**2, 0.003
 
 
 def needing_noise_first(findings: Findings) -> set[int]:
@@ -131,13 +131,25 @@ def _rounded_coarsely(findings: Findings) -> set[int]:
     A number rounded to a step :math:`h` first moves by up to :math:`h` more than the aggregate does: two
     values on both sides of a boundary are then :math:`h` apart, however close they are. That is negligible
     if :math:`h` is a thousandth of what a record moves the number, or if all such steps together are a tenth
-    of the noise: they then take less than 0.3 % of what remains
-    (:func:`~sightline.auditing.pricing.kept_of_anything`).
+    of the noise and everyone keeps the limit with them.
     """
-    moved = _moved_by_rounding(findings)
-    if float(findings.pricing.times @ moved) <= MOST_ROUNDING:
+    squares, more = _moved_by_rounding(findings)
+    times = findings.pricing.times
+    if float(times @ squares) <= MOST_ROUNDING and not rounding_decides(findings, float(times @ more)):
         return set()
-    return {findings.membership.partitions[p].query for p in np.flatnonzero(moved)}
+    return {findings.membership.partitions[p].query for p in np.flatnonzero(squares)}
+
+
+def rounding_decides(findings: Findings, more: float) -> bool:
+    r"""Whether a record that moves all numbers by so much more, in squared units of the noise, may keep less
+    than the limit, where without it the limit is kept.
+
+    Of what the noise alone leaves this takes :math:`e^{-m/4}`
+    (:func:`~sightline.auditing.pricing.kept_of_anything`), and as much is set aside of every other lower end.
+    """
+    kept, limit = math.exp(-more / 4), findings.limit
+    least = findings.kept_by_noise if findings.guaranteed else findings.least.lower
+    return kept < 1 - _NEGLIGIBLE and kept * least < limit <= least
 
 
 def rounding_beside_noise(findings: Findings) -> float:
@@ -145,18 +157,23 @@ def rounding_beside_noise(findings: Findings) -> float:
 
     Up to :data:`MOST_ROUNDING` rounding need not come after the noise. Releases of one table add up.
     """
-    return float(findings.pricing.times @ _moved_by_rounding(findings))
+    return float(findings.pricing.times @ _moved_by_rounding(findings)[0])
 
 
-def _moved_by_rounding(findings: Findings) -> FloatArray:
-    """For each partition the largest square of a coarse step over the noise; 0 where steps are fine."""
+def _moved_by_rounding(findings: Findings) -> tuple[FloatArray, FloatArray]:
+    """For each partition the largest square of a coarse step over the noise, and how much more a record moves
+    it with the step, in the same units; 0 where steps are fine.
+    """
     membership, pricing = findings.membership, findings.pricing
     steps = np.array([one.computed.rounded_to for one in membership.partitions])
     step = steps[pricing.owner] / membership.published_factors
     coarse = (step > _FINE_BESIDE_SENSITIVITY * pricing.sensitivity) & ~pricing.exact
-    moved = np.zeros(len(steps))
-    np.maximum.at(moved, pricing.owner[coarse], (step[coarse] / pricing.scale[coarse]) ** 2)
-    return moved
+    owner, step = pricing.owner[coarse], step[coarse] / pricing.scale[coarse]
+    moves = pricing.sensitivity[coarse] / pricing.scale[coarse]
+    squares, more = np.zeros(len(steps)), np.zeros(len(steps))
+    np.maximum.at(squares, owner, step**2)
+    np.maximum.at(more, owner, (2 * moves + step) * step)
+    return squares, more
 
 
 def how_computed(findings: Findings) -> list[str]:

@@ -15,7 +15,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.assumptions import COVERED_BY_NOISE, NOT_ACCEPTED, unverified
 from sightline.auditing.budget import budget_report
 from sightline.auditing.certain_people import certain_report
-from sightline.auditing.declared_and_found import MOST_ROUNDING
+from sightline.auditing.declared_and_found import MOST_ROUNDING, rounding_decides
 from sightline.auditing.exposed import describe
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import homogeneous_cells
@@ -343,7 +343,9 @@ def _carried_over(
         for assumption in release.found.assumptions:
             entries.setdefault(AssumptionName(assumption["name"]), []).append((release.number, assumption))
     rounded = [one.number for one in past.releases if one.found.rounding > 0]
-    if math.fsum(one.found.rounding for one in past.releases) > MOST_ROUNDING:
+    squares = math.fsum(one.found.rounding for one in past.releases)
+    more = squares + 2 * math.sqrt(squares * findings.most_moved) if squares else 0.0
+    if squares > MOST_ROUNDING or rounding_decides(findings, more):
         steps = {"count": len(rounded), "reason": _ROUNDED_TOGETHER, "owner_only": False}
         entries.setdefault(AssumptionName.NOISE_FIRST, [(number, steps) for number in rounded])
     accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
