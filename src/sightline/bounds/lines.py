@@ -185,9 +185,9 @@ def _uniform_bounds(numbers: FloatArray, information: FloatArray, *, gaussian: b
 # Designs of up to so many columns, and so many entries. Of each, as many units with the widest brackets.
 # Tuned so that an audit of 18 records spends less than a quarter of its time here.
 _MOST_SEARCHED, _MOST_SEARCHED_ENTRIES = 40, 20_000
-# Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release. With
-# two fewer in the middle, ends of persons were up to a third lower, and one number fewer lowered them; without 0.1
-# the ends of one golden design were lower by up to 0.001.
+# Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
+# With two fewer in the middle, ends of persons were up to a third lower, and one number fewer lowered them;
+# without 0.1 those of one golden design were lower by up to 0.001.
 _PENALTIES = np.array([0.03, 0.1, 0.2, 0.6, 2.0, 5.0])
 _STEPS, _NOTHING = 12, 0.02
 _ROUNDS = 90  # of the game
