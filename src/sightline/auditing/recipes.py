@@ -274,7 +274,7 @@ class LinearAttacks:
         """
         linear, variances = found.linear, found.linear.design.noise.variance
         rows = np.arange(linear.row_count)
-        if rows.size > MOST_FACTORISED and columns.size:
+        if rows.size > MOST_FACTORISED:
             held = np.max([linear.image(column) ** 2 for column in columns.tolist()], axis=0)
             spread = linear.design.prior.scale * np.asarray(found.exposure.products.matrix.diagonal())
             told = held / np.where(variances + spread > 0, variances + spread, 1.0)
