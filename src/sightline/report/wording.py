@@ -564,7 +564,7 @@ def _line(result: AuditResult) -> str:
                 record = records(1, result).removeprefix("1 ")
                 blocks = [f"one for each {one_line(one.block)}" for one in result.beliefs if one.block]
                 levels = ", ".join(["one level in common", *sorted(blocks)]) + "," * bool(blocks)
-                rows = f", whether the rows of a {record} have {levels} or nothing"
+                rows = f", whether the rows of a {record} have {levels} or nothing, the same for everybody"
             return _passes(result, f"{keep[0].upper()}{keep[1:]} at least {share}{average}{rows}.")
         case VerdictStatus.FAILED:
             return (
