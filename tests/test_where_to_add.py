@@ -170,17 +170,19 @@ def at_least(lower, upper):
                 "            if laws[p].on_lattice:\n",
             ),
         ),
-        "auditing/assumptions.py": (
+        "auditing/rests_on.py": (
             (
-                "    if PublishedLaw.NONE in laws:\n",
-                "    if PublishedLaw.DUMMY in laws:\n        lines.append('Dummy noise.')\n"
-                "    if PublishedLaw.NONE in laws:\n",
+                "    PublishedLaw.ROUNDING: ",
+                "    PublishedLaw.DUMMY: 'Dummy noise.',\n    PublishedLaw.ROUNDING: ",
             ),
         ),
     },
     "an assumption that a pass needs": {
         "auditing/plan_sections.py": (
             ('    PRESENCE = "presence"\n', '    PRESENCE = "presence"\n    DUMMY = "dummy"\n'),
+        ),
+        "auditing/assumption_facts.py": (
+            ("    AssumptionName.EMPTY: ", "    AssumptionName.DUMMY: _TABLE,\n    AssumptionName.EMPTY: "),
         ),
         "report/first_screen.py": (
             (

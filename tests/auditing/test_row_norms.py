@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.auditing.assumptions import assumptions
 from sightline.auditing.findings import find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.rests_on import rests_on
 from sightline.tables.membership import Feature, Membership, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -142,4 +142,4 @@ def test_the_result_says_whose_sensitivities_they_are() -> None:
         ("declared", "hold for any record of 2 rows"),
     ):
         plan = plan_with("zcdp", rows=2, sensitivity=sensitivity)
-        assert any(words in line for line in assumptions(find(plan, membership)))
+        assert any(words in line for line in rests_on(find(plan, membership)))

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 import sightline as sl
-from sightline.auditing.assumptions import NOT_ACCEPTED
+from sightline.auditing.assumption_facts import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import Unverified
 from sightline.examples.shipped import example_plan

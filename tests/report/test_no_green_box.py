@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import sightline as sl
-from sightline.auditing.assumptions import NOT_ACCEPTED, OF_A_GROUP
+from sightline.auditing.assumption_facts import NOT_ACCEPTED, OF_A_GROUP
 from sightline.auditing.plan import AssumptionName
 from sightline.report.first_screen import MOST_LINES, first_screen
 from sightline.report.notebook import html

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sightline.auditing.assumptions import NOT_ACCEPTED
+from sightline.auditing.assumption_facts import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import VerdictStatus
 from tests.report.sentences import PAGE, SECTIONS, page

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sightline.auditing.assumptions import NOT_ACCEPTED, OF_A_GROUP
+from sightline.auditing.assumption_facts import NOT_ACCEPTED, OF_A_GROUP
 from sightline.auditing.budget import guaranteed_by_noise
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings

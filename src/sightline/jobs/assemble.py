@@ -11,7 +11,7 @@ import numpy as np
 from sightline.advising.more_blanks import so_nobody_is_certain
 from sightline.advising.noise_slack import noise_slack, slack_under
 from sightline.advising.remedies import more_noise, reaching
-from sightline.auditing.assumptions import assumptions, unverified
+from sightline.auditing.assumptions import unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.certain_people import certain_report, with_likely
 from sightline.auditing.declared_and_found import looks_odd
@@ -21,6 +21,7 @@ from sightline.auditing.homogeneous import homogeneous_cells, streamed_cells
 from sightline.auditing.known_sums import StreamedTotals, Totals
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
 from sightline.auditing.releases import left_out, release_reports, timeline
+from sightline.auditing.rests_on import rests_on
 from sightline.auditing.result import (
     NOT_ALL,
     SCHEMA_VERSION,
@@ -141,7 +142,7 @@ def assemble(  # many parameters: what a table and its session give
             else None
         ),
         "unverified": open_questions,
-        "assumptions": lambda: (*assumptions(findings), *left_out(findings)),
+        "assumptions": lambda: (*rests_on(findings), *left_out(findings)),
         "questions": lambda: _question_reports(findings),
         "beliefs": lambda: _belief_reports(findings),
         "sharpest": lambda: sharpest_view(findings),

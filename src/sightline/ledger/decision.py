@@ -12,7 +12,8 @@ import numpy as np
 
 from sightline.advising.noise_slack import least_factor
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.assumptions import COVERED_BY_NOISE, NOT_ACCEPTED, unverified
+from sightline.auditing.assumption_facts import COVERED_BY_NOISE, NOT_ACCEPTED, OPEN_WITHOUT_THE_TABLE
+from sightline.auditing.assumptions import unverified
 from sightline.auditing.budget import budget_report
 from sightline.auditing.certain_people import certain_report
 from sightline.auditing.declared_and_found import MOST_ROUNDING, rounding_decides
@@ -272,29 +273,13 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings], *, sections: i
     )
 
 
-# What plan and memberships decide. Every other assumption is decided when a release is made, by its table and
-# its SQL: where the file of that is lost, it is open.
-_WITHOUT_THE_TABLE = frozenset(
-    {
-        AssumptionName.EMPTY,
-        AssumptionName.UNDECIDED,
-        AssumptionName.LOCAL,
-        AssumptionName.SECRETS,
-        AssumptionName.HIDDEN_BY_NOISE,
-        AssumptionName.TURNOVER,
-        AssumptionName.CERTAIN,  # not known: COUNT_RULES says so where counts are exact, rounded or blank
-        AssumptionName.COUNT_RULES,
-    }
-)
-
-
 def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverified, ...]:
     """What the values of the releases would have to show, and do not."""
     missing = [one.number for one in past.releases if one.lost]
     cases = []
     if missing:
         lost = f"the owner's file of entry {missing[0]} is missing, so that nothing is known of its values"
-        cases += [(name, len(missing), lost) for name in AssumptionName if name not in _WITHOUT_THE_TABLE]
+        cases += [(name, len(missing), lost) for name in AssumptionName if name in OPEN_WITHOUT_THE_TABLE]
         if findings.pricing.exact.any():
             cases.append((AssumptionName.COUNT_RULES, len(missing), lost))
     elif not past.values_found:
@@ -306,7 +291,7 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
     if unfit:
         changed = "do not fit one value of each person in an epoch: values have changed within it"
         cases.append((AssumptionName.VALUES, unfit, f"{count(unfit, 'number')} {changed}"))
-    accepted = set(findings.plan.limits.accept) - {AssumptionName.COUNT_RULES}
+    accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
     return tuple(
         Unverified(name=name, count=number, reason=reason, accepted=name in accepted, owner_only=True)
         for name, number, reason in cases

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from sightline.auditing.assumptions import NOT_ACCEPTED
+from sightline.auditing.assumption_facts import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
