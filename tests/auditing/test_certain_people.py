@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pytest
+from rich.console import Console
 
 import sightline as sl
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidPlan
 from sightline.report.first_screen import first_screen
+from sightline.report.terminal import print_explanation
 from tests.auditing.fuzz_certain_people import check
 from tests.numbered_cases import check_case, trials
 
@@ -61,6 +64,27 @@ def test_exact_zero_fails_even_where_it_is_accepted() -> None:
     assert result.publishable().certain is None
     assert result.publishable().verdict.status == "not shown"
     assert "are certain" not in result.publishable().verdict.text
+
+
+def test_explain_says_of_whom_the_counts_tell_and_of_whom_they_do_not() -> None:
+    plan = {
+        "data": {
+            "source": wards({"a": (0, 3), "b": (2, 6)}),
+            "record": "id",
+            "secret": "ill",
+            "kind": "boolean",
+        },
+        "limits": {"remaining_uncertainty": 0.1},
+        "release": [{"name": "r", "sql": BY_WARD, "noise": {"law": "none"}}],
+    }
+
+    def explained(record: int) -> str:
+        out = io.StringIO()
+        print_explanation(sl.explain(plan, record), Console(file=out, width=110))
+        return out.getvalue()
+
+    assert 'Certain: ill is no. No other value fits "r: a" (0).' in explained(1)
+    assert "Certain" not in explained(4)
 
 
 def test_rounding_alone_hides_zero_and_a_finer_release_tells_it() -> None:

@@ -129,8 +129,10 @@ def test_without_a_frame_somebody_may_come_who_is_in_every_release() -> None:
         with pytest.raises(InvalidPlan, match="a budget for every conceivable person"):
             with_noise(0.5, {}, privacy={"epsilon": 1.0, "delta": 1e-6, **privacy})
     noisy = [{**release, **noise} for release in releases]
-    with pytest.raises(InvalidPlan, match="a frame of everybody who might be there"):
-        sl.design({"data": data, "limits": {"remaining_uncertainty": 0.7}, "release": noisy})
+    plan = {"data": data, "limits": {"remaining_uncertainty": 0.7}, "release": noisy}
+    for job in (sl.design, sl.rehearse, lambda one: sl.explain(one, 1)):
+        with pytest.raises(InvalidPlan, match="a frame of everybody who might be there"):
+            job(plan)
 
 
 def test_lines_that_are_missing_tell_where_nobody_is(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ alone first; then everybody is looked for whom some draw may make certain, and d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -216,8 +217,13 @@ def _check_published(
     )
 
 
-def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) -> CertainReport | None:
-    """Who is certain, of the secret and of every yes-or-no question; none without a count that is a fact."""
+def certain_report(
+    findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS, of: Sequence[int] = ()
+) -> CertainReport | None:
+    """Who is certain, of the secret and of every yes-or-no question; none without a count that is a fact.
+
+    Of everybody, or ``of`` those with some signatures.
+    """
     if findings.plan.data.only_guarantee:  # others might be in the table
         return None
     rows, found = findings.row_by_row, list[CertainReport]()
@@ -226,7 +232,7 @@ def certain_report(findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS) 
             continue
         counts = PublishedCounts.of(one, totals(one.question))
         if isinstance(counts, PublishedCounts):
-            found.append(_report(counts, keys))
+            found.append(_report(counts, keys, of))
         elif counts:
             found.append(CertainReport(undecided=counts))
     if not found:
@@ -269,22 +275,23 @@ def with_likely(report: CertainReport | None, findings: Findings, totals: Totals
     return report.model_copy(update={"likely": likely})
 
 
-def _report(counts: PublishedCounts, keys: Keys) -> CertainReport:
+def _report(counts: PublishedCounts, keys: Keys, of: Sequence[int]) -> CertainReport:
     chance = bool(counts.by_chance.any())
+    asked = np.isin(counts.signature, list(of)) if of else np.ones(counts.signature.size, dtype=np.bool_)
     sure = decide(counts.without_chance() if chance else counts.intervals)
     by_draw, draws = 0, (0, 0)
     undecided = sure.undecided
     if chance:
         at_most = decide(counts.intervals)
         undecided = undecided | at_most.undecided
-        possible = counts.told(at_most) & ~counts.told(sure)
+        possible = counts.told(at_most) & ~counts.told(sure) & asked
         by_draw = counts.people(possible)
         if by_draw:
             rng = np.random.default_rng(_SEED)
             each = [decide(counts.drawn(rng)) for _ in range(_DRAWS)]
             draws = sum(bool((counts.told(one) & possible).any()) for one in each), _DRAWS
-    told = counts.told(sure)
-    ruled_out = sure.certain & ~told
+    told = counts.told(sure) & asked
+    ruled_out = sure.certain & ~told & asked
     if counts.categories > 1:  # of whom the value is told, everything else is ruled out
         ruled_out &= ~np.repeat(told.reshape(-1, counts.categories).any(axis=1), counts.categories)
     order = np.flatnonzero(told)
@@ -292,7 +299,7 @@ def _report(counts: PublishedCounts, keys: Keys) -> CertainReport:
     return CertainReport(
         people=counts.people(told),
         ruled_out=counts.people(ruled_out),
-        undecided=counts.people(undecided),
+        undecided=counts.people(undecided & asked),
         by_draw=by_draw,
         draws=draws,
         groups=tuple(_groups(counts, sure, order, keys, without_chance=chance)),

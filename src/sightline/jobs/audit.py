@@ -14,15 +14,17 @@ from pathlib import Path
 
 from sightline.advising.noise_slack import rounded
 from sightline.advising.remedies import coarser_groups
+from sightline.auditing.certain_people import certain_report
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, file_name, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
+from sightline.auditing.result_parts import CertainReport
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
-from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require
+from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require, require_plan
 from sightline.jobs.assemble import assemble, rules_of, without_the_rest
 from sightline.jobs.several_secrets import together
 from sightline.progress import Progress, blas_threads_for, report, reporting, silent
@@ -228,6 +230,7 @@ class Explanation:
     record: str
     exposed: tuple[Exposed, ...]
     result: AuditResult
+    certain: CertainReport | None = None  # whether their values follow from the published counts
     other_secrets: tuple[Explanation, ...] = ()  # of a plan about several secrets
 
     __repr__ = short_repr
@@ -240,6 +243,12 @@ def explain(plan: PlanLike, record: str | int, *, progress: Progress | None = No
     """
     _check_progress(progress)
     checked, base = read_plan(plan)
+    require_plan(
+        not checked.data.only_guarantee,
+        "a frame of everybody who might be there, to explain presence",
+        got="none",
+        fix="without one nothing is said of a person but what the noise guarantees to all; audit says that",
+    )
     with reporting(progress):
         found = [_explained(part, base, str(record)) for part in plans_by_secret(checked)]
     explained = [one for one in found if isinstance(one, Explanation)]
@@ -262,11 +271,13 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
         stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
         findings = _find(session, membership)
         kinds = session.kinds_of(record, findings.membership)
+        totals = partial(session.totals, membership=findings.membership)
         together = tuple(one for kind in kinds for one in about_person(findings, kind))
         return Explanation(
             record=record,
             exposed=together + about_signatures(findings, signatures),
             result=_result(session, findings),
+            certain=certain_report(findings, totals, of=signatures) if signatures else None,
         )
 
 

@@ -20,7 +20,7 @@ from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session, opened
-from sightline.errors import InvalidPlan, TooMuchWork, require
+from sightline.errors import InvalidPlan, TooMuchWork, require, require_plan
 from sightline.noise.published import PublishedLaw
 from sightline.numerics.intervals import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.progress import Progress, report, reporting
@@ -70,6 +70,12 @@ def rehearse(
     )
     require(top >= 1, "top >= 1", got=top)
     checked, base = read_plan(plan)
+    require_plan(
+        not checked.data.only_guarantee,
+        "a frame of everybody who might be there, to rehearse attacks on presence",
+        got="none",
+        fix="everybody in the table is there, and there is nobody to be taken for them",
+    )
     parts = plans_by_secret(checked)
     with reporting(progress):
         made = [_rehearsed(part, base, seed, repetitions, top) for part in parts]

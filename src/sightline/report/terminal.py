@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
-from sightline.auditing.result_parts import FEW, TOP
+from sightline.auditing.result_parts import FEW, TOP, CertainReport
 from sightline.format import count, number, number_at_most, parameter
 from sightline.jobs.audit import Explanation
 from sightline.report.first_screen import alike_in_all, print_first_screen
@@ -258,6 +258,9 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         screen.print("Sums and means show nothing. Moments and thresholds have no recipe: see the audit.")
     elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
+    told = explanation.certain or CertainReport()
+    for line in certain_lines(told, secret):
+        screen.print(line, markup=False, soft_wrap=True)
     shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:FEW]
     for exposed in shown:
         unit = "record" if exposed.rows > 1 else explanation.result.unit
@@ -276,7 +279,7 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         if exposed.attack is not None:
             _print_attack(exposed.attack, unit, screen)
         recipes = recipes_of(exposed)
-        if not recipes:
+        if not (recipes or told.people or told.undecided or told.by_draw):
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
         titles = ("The shortest recipe", "The best unbiased attack")[-len(recipes) :]
         for title, recipe in zip(titles, recipes, strict=False):
@@ -288,6 +291,19 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
     for other in explanation.other_secrets:
         screen.print()
         print_explanation(other, screen, full=full)
+
+
+def certain_lines(told: CertainReport, secret: str) -> list[str]:
+    """Whether a record's value follows from the published counts, and from which."""
+    lines = [
+        f"Certain: {one_line(of.about or secret)} is {of.value}. No other value fits {one_line(of.recipe)}."
+        for of in told.groups
+    ]
+    if told.undecided:
+        lines.append("Whether its value follows from the published counts is not decided.")
+    if told.by_draw:
+        lines.append("After some draws of the rounding its value may follow from the published counts.")
+    return lines
 
 
 def _left(exposed: Exposed) -> float:
