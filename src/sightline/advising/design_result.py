@@ -199,7 +199,8 @@ _PROVED = 0.01  # a gap up to which the optimum is said to be proved
 
 def _proof(result: DesignResult, gap: float) -> str:
     """What the lower bound is over, and how far the loss may be above it."""
-    over = "for any noise within the budget" if result.fitted else "for the chosen bounds"
+    budget = result.fitted and not result.binds
+    over = "for any noise within the budget" if budget else "for the chosen bounds"
     share = percent(max(gap, 0.0))
     if gap > _PROVED:
         return f"{over}; the design stands still, at most {share} of its loss above the bound"

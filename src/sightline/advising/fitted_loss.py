@@ -25,7 +25,7 @@ from scipy import sparse
 
 from sightline.advising.loss import Loss, sizes
 from sightline.advising.paid import PaidReleases
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.published_fit import DerivedNumbers, PublishedFit, check_fit
@@ -98,6 +98,21 @@ class FittedLoss:
                 variances[some] += squares @ block.variances
                 weights[block.places] += importance[some] @ squares
         return variances, weights * scale
+
+    def of_rows(
+        self, cells: IndexArray, factors: FloatArray, copies: FloatArray
+    ) -> tuple[FloatArray | None, Any]:
+        """W, with which the loss is tr WΣ for the covariance Σ of fitted rows of some cells, and these rows.
+
+        No W where the copies of a period are another share of each.
+        """
+        share = copies / self.times[cells]
+        scale = sparse.diags_array(factors / self.fit.factors[cells])
+        rows = sparse.csr_array(scale @ self.fit.columns.free[0][cells])
+        each = (self._combined[:, cells] @ sparse.diags_array(self.fit.factors[cells] / factors)).toarray()
+        if np.ptp(share) > 0:
+            return None, rows
+        return np.asarray(each.T @ (each * (self.importance * share[0])[:, None])), rows
 
     def variances(self, stddevs: FloatArray) -> FloatArray:
         """Of every number after the fit, measured and then derived."""

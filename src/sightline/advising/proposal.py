@@ -31,6 +31,7 @@ from sightline.advising.choice import (
 from sightline.advising.least_noise import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.advising.loss import Loss
 from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
+from sightline.advising.shared_bound import shared_bound
 from sightline.advising.task import DesignTask, Grain, lowest, rounded_up, task_of
 from sightline.arrays import NOTICEABLE, ROUNDING, FloatArray
 from sightline.auditing.findings import Findings, LinearFindings
@@ -45,6 +46,7 @@ _ROUNDINGS = 6  # that are tried between up and down
 # A design for the fit ends this close to its lower bound, when a round gains less than this share of the loss
 # (the first where the bound is within the third, and the second where nothing is proved), or after so many.
 _CLOSE, _STILL, _UNPROVED, _NEAR_BOUND, _MOST_FITS = 1e-6, 1e-7, 1e-4, 0.1, 60
+_PROVED = 1e-2  # a gap above which a bound by shared noise is looked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -267,8 +269,7 @@ def solve(task: DesignTask) -> Solution:
     stddevs = proofs[-1].stddevs
     proven = _proven(raw, at_least, raw.total(stddevs))
     if task.fitted is not None:
-        last = task.fitted.at_least(stddevs, task.floor, task.paid)
-        proven = None if last is None else min(max(last, bound), task.total(stddevs))
+        proven = _proven_for_the_fit(task, chosen, stddevs, bound)
     return Solution(common=common, chosen=chosen, proof=proofs[-1], loss_at_least=proven)
 
 
@@ -305,6 +306,21 @@ def _for_the_fit(
         if bound >= loss * (1 - _CLOSE) or gained < still:
             break
     return raw, best, bound
+
+
+def _proven_for_the_fit(
+    task: DesignTask, chosen: tuple[Chosen, ...], stddevs: FloatArray, bound: float
+) -> float | None:
+    """The lower bound on the loss after the fit: by the budget, or by noise that all numbers share."""
+    assert task.fitted is not None
+    total = task.total(stddevs)
+    bound = max(bound, task.fitted.at_least(stddevs, task.floor, task.paid) or 0.0)
+    for one in chosen if bound < total * (1 - _PROVED) else ():
+        report("looking for a lower bound", 0.0)
+        shared = shared_bound(task, one)
+        if shared <= total * (1 + ROUNDING):  # else the audit passes with less than the chosen bounds ask for
+            bound = max(bound, shared)
+    return min(bound, total) if bound > 0 else None
 
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
