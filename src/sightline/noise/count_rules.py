@@ -59,8 +59,8 @@ class PerturbationTable:
         """From the least to the largest count that may be published as a value."""
         reach = max((abs(change) for line in self.lines for change, _ in line), default=0)
         near = range(max(0, value - reach), value + reach + 1)
-        found = [count for count in near if value - count in self.line(count)]
-        return range(min(found), max(found) + 1) if found else range(0)
+        counts = [count for count in near if value - count in self.line(count)]
+        return range(min(counts), max(counts) + 1) if counts else range(0)
 
     @classmethod
     def of(cls, entries: Mapping[int, Mapping[int, float]], where: str) -> PerturbationTable:
@@ -186,8 +186,8 @@ class CountRule:
         low, high = np.zeros(counts.size), np.full(counts.size, np.inf)
         for place, count in enumerate(counts.astype(int).tolist()):
             for value in self.line(count):
-                one = np.array([math.nan if value < 0 else float(value)])
-                ends = self.known_of_values(one)
+                published = np.array([math.nan if value < 0 else float(value)])
+                ends = self.known_of_values(published)
                 low[place], high[place] = max(low[place], ends[0][0]), min(high[place], ends[1][0])
         return low, high
 
@@ -237,8 +237,8 @@ def binomial_chances(number: int, share: float) -> FloatArray:
     """The chances of 0 to ``number`` yeses of so many people, up to rounding."""
     logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1.0, number + 1)))])
     yes = np.arange(number + 1)
-    found = logs[-1] - logs - logs[::-1] + yes * math.log(share) + yes[::-1] * math.log1p(-share)
-    return np.asarray(np.exp(found))
+    log_chances = logs[-1] - logs - logs[::-1] + yes * math.log(share) + yes[::-1] * math.log1p(-share)
+    return np.asarray(np.exp(log_chances))
 
 
 def _affinity(first: Chances, second: Chances) -> float:

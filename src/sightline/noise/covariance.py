@@ -120,10 +120,10 @@ def factorise(block: FloatArray) -> Factor:
         )
     half = scipy.linalg.solve_triangular(root, block[np.ix_(independent, determined)], lower=True)
     T = scipy.linalg.solve_triangular(root, half, lower=True, trans="T").T
-    own = (block[np.ix_(determined, determined)] - half.T @ half) * np.outer(
+    schur = (block[np.ix_(determined, determined)] - half.T @ half) * np.outer(
         scale[determined], scale[determined]
     )
-    if np.max(np.abs(own)) > 8 * missing(size):
+    if np.max(np.abs(schur)) > 8 * missing(size):
         raise _refused("it has a negative eigenvalue")
     require(
         smallest > present(size),

@@ -42,14 +42,14 @@ class Columns:
         last[ends[known]] = True
         rows = sparse.csc_array(self.rows)
         closing = rows[:, ends]
-        own = np.flatnonzero(~last)
-        moves = known[np.searchsorted(ends, own)]
-        place = sparse.csr_array(
-            (moves.astype(np.float64), (np.searchsorted(ends, own), np.arange(own.size))),
-            shape=(ends.size, own.size),
+        others = np.flatnonzero(~last)
+        moves = known[np.searchsorted(ends, others)]
+        closed_by = sparse.csr_array(
+            (moves.astype(np.float64), (np.searchsorted(ends, others), np.arange(others.size))),
+            shape=(ends.size, others.size),
         )
         offset = closing[:, known] @ self.totals[self.group[ends[known]]]
-        reduced = (rows[:, own] - closing @ place).tocsr()
+        reduced = (rows[:, others] - closing @ closed_by).tocsr()
         reduced.eliminate_zeros()
         return reduced, np.asarray(offset)
 
@@ -57,18 +57,18 @@ class Columns:
         """All columns, from those that are free."""
         ends = np.flatnonzero(np.diff(self.group, append=-1))
         closing = ends[~np.isnan(self.totals[self.group[ends]])]
-        found = np.zeros(self.group.size)
-        found[np.delete(np.arange(found.size), closing)] = free
-        added = np.bincount(self.group, found, self.totals.size)
-        found[closing] = (self.totals - added)[self.group[closing]]
-        return found
+        columns = np.zeros(self.group.size)
+        columns[np.delete(np.arange(columns.size), closing)] = free
+        added = np.bincount(self.group, columns, self.totals.size)
+        columns[closing] = (self.totals - added)[self.group[closing]]
+        return columns
 
     def projected(self, x: FloatArray) -> FloatArray:
         """The nearest columns that are not negative, with the known totals."""
         known = ~np.isnan(self.totals[self.group])
-        found = np.maximum(x, 0.0)
+        nearest = np.maximum(x, 0.0)
         if not known.any():
-            return found
+            return nearest
         ends = np.flatnonzero(np.diff(self.group, append=-1))
         starts = np.append(0, ends[:-1] + 1)
         order = np.lexsort((-x, self.group))
@@ -81,7 +81,7 @@ class Columns:
         count = np.maximum(np.add.reduceat(inside.astype(np.intp), starts), 1)
         shift = np.repeat(level[starts + count - 1], size)
         simplex = np.maximum(x - shift, 0.0)
-        return np.asarray(np.where(known, simplex, found))
+        return np.asarray(np.where(known, simplex, nearest))
 
 
 def non_negative(columns: Columns, noisy: FloatArray, variances: FloatArray) -> FloatArray:
@@ -144,8 +144,8 @@ def whole(
     movable = np.flatnonzero(square > 0)
 
     def step(k: int, real: bool) -> bool:
-        own = slice(moved.indptr[k], moved.indptr[k + 1])
-        lines, entries = moved.indices[own], moved.data[own]
+        entries_of_k = slice(moved.indptr[k], moved.indptr[k + 1])
+        lines, entries = moved.indices[entries_of_k], moved.data[entries_of_k]
         best = np.rint(x[k] - float(left[lines] @ entries) / square[k])
         if floor:
             room = x[closing[k]] if known[k] else np.inf

@@ -71,8 +71,8 @@ class Device:
             case "cupy":
                 return cls(library=library, place="cuda")
             case "jax":
-                own = next(iter(array.devices()))
-                return cls(library=library, place="cpu" if own.platform == "cpu" else f"cuda:{own.id}")
+                device = next(iter(array.devices()))
+                return cls(library=library, place="cpu" if device.platform == "cpu" else f"cuda:{device.id}")
             case _:
                 return HOST
 
@@ -138,8 +138,8 @@ class Device:
                 return int(import_module("cupy").cuda.Device().mem_info[1])
             case "jax":
                 platform, _, number = self.place.partition(":")
-                own = import_module("jax").devices(platform)[int(number or 0)]
-                return int((own.memory_stats() or {}).get("bytes_limit", _SMALL_MEMORY))
+                device = import_module("jax").devices(platform)[int(number or 0)]
+                return int((device.memory_stats() or {}).get("bytes_limit", _SMALL_MEMORY))
             case _:
                 return _SMALL_MEMORY
 
@@ -227,16 +227,17 @@ class Device:
         whole = np.random.default_rng(0).integers(0, 1 << 22, (2, 256, 256))
         left, right = whole.astype(np.float64)
         try:
-            found = self.get(self.put(left) @ self.put(right))
+            product = self.get(self.put(left) @ self.put(right))
         except ImportError as error:
             raise MissingExtra(f"expected {self.library}, which the device {self} needs; {error}") from error
         except Exception as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InvalidInput(f"expected a device that {self.library} has, got {self}: {reason}") from error
         require(
-            found.dtype == np.float64 and bool(np.array_equal(found.astype(np.int64), whole[0] @ whole[1])),
+            product.dtype == np.float64
+            and bool(np.array_equal(product.astype(np.int64), whole[0] @ whole[1])),
             f"products in double precision of {self}",
-            got=f"numbers of type {found.dtype} that are not exact",
+            got=f"numbers of type {product.dtype} that are not exact",
             fix=_FORGOTTEN_BITS if self.library == "jax" else "use another device",
         )
 

@@ -96,8 +96,8 @@ def column_kinds(rows: IntegerRows) -> tuple[IndexArray, IndexArray]:
     _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
     nonzero = np.any(columns[first] != 0, axis=1)
     representatives = np.sort(first[nonzero])
-    place = np.where(nonzero, np.searchsorted(representatives, first), -1)
-    return representatives, place[kind]
+    kind_of = np.where(nonzero, np.searchsorted(representatives, first), -1)
+    return representatives, kind_of[kind]
 
 
 def rank(rows: IntegerRows) -> int:
@@ -182,16 +182,16 @@ def rounded(guesses: Any) -> tuple[Any, IndexArray]:
         left = left[~done]
         if left.size == 0:
             break
-    found = sparse.csc_array((numerators, columns.indices, columns.indptr), shape=columns.shape)
-    found.eliminate_zeros()
-    return found.astype(np.int64), denominators
+    rounded_columns = sparse.csc_array((numerators, columns.indices, columns.indptr), shape=columns.shape)
+    rounded_columns.eliminate_zeros()
+    return rounded_columns.astype(np.int64), denominators
 
 
 def _of_columns(column: IndexArray, marked: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
     """The columns that have a marked entry."""
-    found = np.zeros(count, dtype=np.bool_)
-    found[column[marked]] = True
-    return found
+    has_one = np.zeros(count, dtype=np.bool_)
+    has_one[column[marked]] = True
+    return has_one
 
 
 def proved(
@@ -208,13 +208,13 @@ def proved(
     inside = np.asarray(size.multiply(abs(products).astype(np.float64) @ size).sum(axis=0)).ravel()
     # Below 2⁶² sums of 64-bit integers cannot overflow; the bound itself is rounded.
     safe = (denominators > 0) & (d**2 * n + 2 * d * across + inside < 2.0**62)
-    found = np.zeros(d.size, dtype=np.bool_)
+    exact = np.zeros(d.size, dtype=np.bool_)
     chosen = np.flatnonzero(safe)
     r, b, whole = numerators[:, chosen], images[:, chosen], denominators[chosen].astype(np.int64)
     linear = np.asarray(r.multiply(b).sum(axis=0), dtype=np.int64).ravel()
     quadratic = np.asarray(r.multiply(products @ r).sum(axis=0), dtype=np.int64).ravel()
-    found[chosen] = whole**2 * squares[chosen].astype(np.int64) - 2 * whole * linear + quadratic == 0
-    return found
+    exact[chosen] = whole**2 * squares[chosen].astype(np.int64) - 2 * whole * linear + quadratic == 0
+    return exact
 
 
 @frozen(eq=True)

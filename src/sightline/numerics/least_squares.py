@@ -66,9 +66,11 @@ def dependencies(rows: Any, apart: IndexArray, order: IndexArray) -> Dependencie
     largest = float(np.abs(rows.data).max(initial=0.0))
     products = (rows @ rows.T).tocsr()
     whole = bool(np.all(rows.data == np.rint(rows.data))) and largest < 2**20 and products.data.max() < 2**53
-    own = products.diagonal()[apart]
+    sizes = products.diagonal()[apart]
     between = products[apart][:, order].tocsc()
-    left = products[order][:, order].toarray() - (between.T @ sparse.diags_array(1 / own) @ between).toarray()
+    left = (
+        products[order][:, order].toarray() - (between.T @ sparse.diags_array(1 / sizes) @ between).toarray()
+    )
     first = _first_independent(left, products.diagonal()[order])
     kept, others = np.concatenate([apart, order[first]]), order[~first]
     if not others.size:
@@ -79,7 +81,7 @@ def dependencies(rows: Any, apart: IndexArray, order: IndexArray) -> Dependencie
     guess = inverse @ images
     guess += inverse @ (images - left[np.ix_(first, first)] @ guess)
     guess = sparse.csc_array(np.where(np.abs(guess) < _NOTHING, 0.0, guess))
-    of_apart = sparse.diags_array(1 / own) @ (between[:, ~first] - between[:, first] @ guess)
+    of_apart = sparse.diags_array(1 / sizes) @ (between[:, ~first] - between[:, first] @ guess)
     of_apart.data[np.abs(of_apart.data) < _NOTHING] = 0.0
     weights = sparse.vstack([of_apart, guess]).tocsc()
     weights.eliminate_zeros()
@@ -135,12 +137,12 @@ def nested(rows: Any, partition: IndexArray) -> Any:
     """
     rows = sparse.csr_array(rows)
     count, width = rows.shape
-    labels, place = np.unique(partition, return_inverse=True)
-    sizes = np.bincount(place)
+    labels, label = np.unique(partition, return_inverse=True)
+    sizes = np.bincount(label)
     owner = np.full((labels.size, width), -1)  # of every partition the row that has a column
     entry = np.zeros((labels.size, width))
     line = np.repeat(np.arange(count), np.diff(rows.indptr))
-    owner[place[line], rows.indices], entry[place[line], rows.indices] = line, rows.data
+    owner[label[line], rows.indices], entry[label[line], rows.indices] = line, rows.data
     taken, lines, columns, entries, made = np.zeros(count, dtype=np.bool_), [], [], [], 0
     order = np.lexsort((np.arange(labels.size), -sizes))
     for later, coarse in enumerate(order.tolist()):
@@ -154,7 +156,7 @@ def nested(rows: Any, partition: IndexArray) -> Any:
             home = most[inside]
             covered = np.bincount(home, np.diff(rows.indptr)[inside], count)
             given = (
-                (covered == np.diff(rows.indptr)) & (place == coarse) & ~taken & (np.diff(rows.indptr) > 0)
+                (covered == np.diff(rows.indptr)) & (label == coarse) & ~taken & (np.diff(rows.indptr) > 0)
             )
             chosen = np.flatnonzero(given)
             number = np.full(count, -1)
@@ -165,7 +167,7 @@ def nested(rows: Any, partition: IndexArray) -> Any:
             entries += [np.ones(int(used.sum())), np.full(chosen.size, -1.0)]
             taken |= given
             made += chosen.size
-            if taken[place == coarse].all():
+            if taken[label == coarse].all():
                 break
     if not made:
         return sparse.csr_array((0, count))
@@ -186,17 +188,17 @@ def combinations(rows: Any, measured: NDArray[np.bool_], partition: IndexArray) 
     """
     rows = sparse.csr_array(rows)
     given, wanted = np.flatnonzero(measured), np.flatnonzero(~measured)
-    place = np.zeros(measured.size, dtype=np.intp)
-    place[given], place[wanted] = np.arange(given.size), np.arange(wanted.size)
+    position = np.zeros(measured.size, dtype=np.intp)
+    position[given], position[wanted] = np.arange(given.size), np.arange(wanted.size)
     weights = sparse.lil_array((wanted.size, given.size))
     open_ = set(wanted.tolist()) - set(wanted[np.diff(rows.indptr)[wanted] == 0].tolist())  # nobody is in it
     sums = nested(rows, partition)
     for line in range(sums.shape[0]):
-        own = slice(sums.indptr[line], sums.indptr[line + 1])
-        places, entries = sums.indices[own], sums.data[own]
+        inside_line = slice(sums.indptr[line], sums.indptr[line + 1])
+        places, entries = sums.indices[inside_line], sums.data[inside_line]
         row = int(places[entries < 0][0])
         if row in open_ and measured[places[entries > 0]].all():
-            weights[place[row], place[places[entries > 0]]] = 1.0
+            weights[position[row], position[places[entries > 0]]] = 1.0
             open_.discard(row)
     if not open_:
         return weights.tocsr(), np.zeros(0, dtype=np.intp)
@@ -212,13 +214,13 @@ def combinations(rows: Any, measured: NDArray[np.bool_], partition: IndexArray) 
     chosen = np.concatenate([given, left])
     first, last = np.flatnonzero(apart), np.arange(given.size, chosen.size)
     order = np.concatenate([np.flatnonzero(~apart & (np.diff(rows.indptr)[given] > 0)), last])
-    found = dependencies(rows[chosen], first, order)
-    inside = found.others[found.others >= given.size] if found.proved else np.zeros(0, dtype=np.intp)
-    measured_alone = found.kept < given.size
+    derived = dependencies(rows[chosen], first, order)
+    inside = derived.others[derived.others >= given.size] if derived.proved else np.zeros(0, dtype=np.intp)
+    measured_alone = derived.kept < given.size
     for row in inside.tolist():
-        line = found.weights[np.flatnonzero(found.others == row)]
+        line = derived.weights[np.flatnonzero(derived.others == row)]
         if not line[:, ~measured_alone].nnz:  # and of no other row that was not measured
-            weights[place[chosen[row]], found.kept[line.indices]] = line.data
+            weights[position[chosen[row]], derived.kept[line.indices]] = line.data
             open_.discard(int(chosen[row]))
     return weights.tocsr(), np.array(sorted(open_), dtype=np.intp)
 
@@ -241,17 +243,17 @@ class _Block:
         explained = np.zeros(self.places.size, dtype=np.bool_)
         explained[sums.indices[sums.data < 0]] = True
         rest = np.flatnonzero(~explained)
-        _, place, sizes = np.unique(self.partition[rest], return_inverse=True, return_counts=True)
-        largest = place == np.argmax(sizes)
+        _, label, sizes = np.unique(self.partition[rest], return_inverse=True, return_counts=True)
+        largest = label == np.argmax(sizes)
         if np.count_nonzero(~largest) > MOST_DENSE:
             return None
         order = np.flatnonzero(~largest)
         order = order[np.argsort(self.variances[rest][order], kind="stable")]
-        found = dependencies(self.rows[rest], np.flatnonzero(largest), order)
-        count, own = found.others.size, sparse.coo_array(found.weights)
-        lines = np.concatenate([own.coords[0], np.arange(count)])
-        columns = rest[np.concatenate([found.kept[own.coords[1]], found.others])]
-        entries = np.concatenate([own.data, np.full(count, -1.0)])
+        derived = dependencies(self.rows[rest], np.flatnonzero(largest), order)
+        count, weights = derived.others.size, sparse.coo_array(derived.weights)
+        lines = np.concatenate([weights.coords[0], np.arange(count)])
+        columns = rest[np.concatenate([derived.kept[weights.coords[1]], derived.others])]
+        entries = np.concatenate([weights.data, np.full(count, -1.0)])
         others = sparse.csr_array((entries, (lines, columns)), shape=(count, self.places.size))
         return sparse.vstack([sums, others]).tocsr()
 
@@ -277,10 +279,10 @@ class _Block:
             solve = inverse.__matmul__
         else:
             solve = splu(matrix, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve
-        found, C = noisy, self.conditions
+        fit, C = noisy, self.conditions
         for _ in range(3):  # of what rounding leaves of the inconsistent part
-            found = found - self.variances * (C.T @ (solve((C @ found) / size) / size))
-        return np.asarray(found)
+            fit = fit - self.variances * (C.T @ (solve((C @ fit) / size) / size))
+        return np.asarray(fit)
 
     @cached_property
     def weights(self) -> FloatArray | None:
@@ -348,19 +350,19 @@ class LeastSquares:
         _, label = connected_components(both, directed=False)
         order = np.argsort(label[:lines], kind="stable")
         ends = np.flatnonzero(np.diff(label[:lines][order])) + 1
-        found = []
+        blocks = []
         for places in np.split(order, ends):
-            own = rows[places].tocsc()
-            used = np.flatnonzero(np.diff(own.indptr))
-            found.append(
+            inside = rows[places].tocsc()
+            used = np.flatnonzero(np.diff(inside.indptr))
+            blocks.append(
                 _Block(
                     places=places,
-                    rows=own[:, used].tocsr(),
+                    rows=inside[:, used].tocsr(),
                     variances=self.variances[places],
                     partition=self.partition[places],
                 )
             )
-        return tuple(found)
+        return tuple(blocks)
 
     def with_noise(self, variances: FloatArray) -> LeastSquares:
         """The same rows with other noise: what depends on rows alone is not computed again."""
@@ -368,22 +370,22 @@ class LeastSquares:
         for block in self.blocks:
             blocks.append(replace(block, variances=variances[block.places]))
             blocks[-1].__dict__["conditions"] = block.conditions
-        found = replace(self, variances=variances)
-        found.__dict__["blocks"] = tuple(blocks)
-        return found
+        other = replace(self, variances=variances)
+        other.__dict__["blocks"] = tuple(blocks)
+        return other
 
     @property
     def conditions(self) -> int | None:
         """How many numbers follow from others: the degrees of freedom of what the fit leaves over."""
-        found = [block.conditions for block in self.blocks]
-        return None if any(one is None for one in found) else sum(one.shape[0] for one in found)
+        conditions = [block.conditions for block in self.blocks]
+        return None if any(one is None for one in conditions) else sum(one.shape[0] for one in conditions)
 
     def fitted(self, noisy: FloatArray) -> FloatArray:
         """The fit to some noisy numbers."""
-        found = np.zeros(noisy.size)
+        fit = np.zeros(noisy.size)
         for block in self.blocks:
-            found[block.places] = block.fitted(noisy[block.places])
-        return found
+            fit[block.places] = block.fitted(noisy[block.places])
+        return fit
 
     def stddevs(self, combined: Any = None) -> FloatArray:
         """Of every fitted number, or of combinations T of them; not a number where too many hang together.
@@ -391,29 +393,29 @@ class LeastSquares:
         A variance is a sum of squares: nothing cancels.
         """
         lines = sparse.csr_array(sparse.eye_array(self.variances.size) if combined is None else combined)
-        found = np.zeros(lines.shape[0])
+        variances = np.zeros(lines.shape[0])
         for block in self.blocks:
-            own = lines[:, block.places]
-            used = np.flatnonzero(np.diff(own.indptr))
+            inside = lines[:, block.places]
+            used = np.flatnonzero(np.diff(inside.indptr))
             for some in np.array_split(used, max(1, used.size // 1000)):
                 if block.weights is None:
-                    found[some] = np.inf
+                    variances[some] = np.inf
                 else:
-                    found[some] += np.square(block.errors(own[some])) @ block.variances
-        return np.asarray(np.sqrt(np.where(np.isinf(found), np.nan, found)))
+                    variances[some] += np.square(block.errors(inside[some])) @ block.variances
+        return np.asarray(np.sqrt(np.where(np.isinf(variances), np.nan, variances)))
 
     def covariance(self, combined: Any = None) -> FloatArray:
         """Of all fitted numbers, or of combinations T of them: dense."""
         lines = sparse.csr_array(sparse.eye_array(self.variances.size) if combined is None else combined)
-        found = np.zeros((lines.shape[0], lines.shape[0]))
+        covariance = np.zeros((lines.shape[0], lines.shape[0]))
         for block in self.blocks:
             if block.weights is None:
                 raise TooMuchWork(
                     f"expected at most {MOST_DENSE:,} numbers that follow from others, got more; "
                     "the covariance of the fit is too large to write"
                 )
-            own = lines[:, block.places]
-            used = np.flatnonzero(np.diff(own.indptr))
-            errors = block.errors(own[used])
-            found[np.ix_(used, used)] += (errors * block.variances) @ errors.T
-        return found
+            inside = lines[:, block.places]
+            used = np.flatnonzero(np.diff(inside.indptr))
+            errors = block.errors(inside[used])
+            covariance[np.ix_(used, used)] += (errors * block.variances) @ errors.T
+        return covariance

@@ -68,8 +68,8 @@ def _times_lower(left: FloatArray, lower: FloatArray, *, transposed: bool = Fals
 def _lower_times(lower: FloatArray, right: FloatArray) -> FloatArray:
     """``lower @ right``, without the zeros above the diagonal of a lower triangle."""
     product = np.empty_like(right)
-    for own in _panels(len(lower)):
-        np.matmul(lower[own, : own.stop], right[: own.stop], out=product[own])
+    for rows in _panels(len(lower)):
+        np.matmul(lower[rows, : rows.stop], right[: rows.stop], out=product[rows])
     return product
 
 
@@ -78,11 +78,15 @@ def _products_of_columns(lower: FloatArray) -> FloatArray:
 
     The rows of a panel are in no product of those that follow.
     """
-    for own in _panels(len(lower)):
-        panel = lower[own.start :, own]
+    for inside in _panels(len(lower)):
+        panel = lower[inside.start :, inside]
         square = panel.T @ panel  # symmetric to the last bit
-        beside = panel.T @ lower[own.start :, : own.start]
-        lower[own, own], lower[own, : own.start], lower[: own.start, own] = square, beside, beside.T
+        beside = panel.T @ lower[inside.start :, : inside.start]
+        lower[inside, inside], lower[inside, : inside.start], lower[: inside.start, inside] = (
+            square,
+            beside,
+            beside.T,
+        )
     return lower
 
 

@@ -76,8 +76,8 @@ def inverse_error_and_spread(matrix: Any, inverse: Any) -> tuple[float, float]:
     x, everyone = probes(size, device.get(inverse.diagonal())), device.put(np.ones((size, 1)))
     solved = inverse @ device.put(x)
     sizes = absolute_product(inverse, everyone)  # row sums of |Y|, then of |P||Y| and of |Y||P|
-    back, above, own = matrix @ solved, absolute_product(matrix, sizes), absolute_product(matrix, everyone)
-    across = absolute_product(inverse, own)
+    back, above, sums = matrix @ solved, absolute_product(matrix, sizes), absolute_product(matrix, everyone)
+    across = absolute_product(inverse, sums)
     # The 2-norm of |P||Y| is at most the geometric mean of its 1- and its ∞-norm.
     product = math.sqrt(float(above.max()) * float(across.max()))
     lengths = np.linalg.norm(x, axis=0)

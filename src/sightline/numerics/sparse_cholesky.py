@@ -85,21 +85,21 @@ class SparseCholesky:
             if not x[start:end].any():
                 continue
             panel = self.panels[node]
-            own = solved_lower(regular_corner(panel, end - start), x[start:end])
-            x[start:end] = own
+            solved = solved_lower(regular_corner(panel, end - start), x[start:end])
+            x[start:end] = solved
             below = symbolic.rows[node]
             if below.size:
-                x[below] -= panel[end - start :] @ own
+                x[below] -= panel[end - start :] @ solved
         for node in reversed(symbolic.linked):
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
-            below, own = symbolic.rows[node], x[start:end]
+            below, solved = symbolic.rows[node], x[start:end]
             above = x[below]
             if above.any():
-                own = own - self.panels[node][end - start :].T @ above
-            elif not own.any():
+                solved = solved - self.panels[node][end - start :].T @ above
+            elif not solved.any():
                 continue
             panel = self.panels[node]
-            x[start:end] = solved_lower(regular_corner(panel, end - start), own, transposed=True)
+            x[start:end] = solved_lower(regular_corner(panel, end - start), solved, transposed=True)
             x[start:end][self.dropped[start:end]] = 0.0
         solution = np.empty_like(x)
         solution[symbolic.order] = x * self.scale[:, None]

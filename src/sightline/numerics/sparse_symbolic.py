@@ -190,8 +190,8 @@ def analyse(
     for node, below in enumerate(rows):
         start, width = int(starts[node]), int(widths[node])
         chosen = by_column[pointers[start] : pointers[start + width]]
-        own = row[chosen]
-        local = np.where(own < start + width, own - start, width + np.searchsorted(below, own))
+        inside = row[chosen]
+        local = np.where(inside < start + width, inside - start, width + np.searchsorted(below, inside))
         entries.append(chosen)
         places.append(local * width + column[chosen] - start)
         above = int(parent[node])
@@ -230,9 +230,9 @@ def _merged_supernodes(
     children: list[list[int]] = [[] for _ in range(count)]
     inside: list[list[int]] = [[node] for node in range(count)]  # those merged, in order
     for node in range(count):
-        own = sorted(children[node], key=lambda child: below[child], reverse=True)
+        most_below_first = sorted(children[node], key=lambda child: below[child], reverse=True)
         kept = []
-        for child in own:
+        for child in most_below_first:
             height = width[node] + below[node]
             more = zeros[node] + zeros[child] + width[child] * (height - below[child])
             stored = (width[node] + width[child]) * (height + width[child])
@@ -279,8 +279,8 @@ def _column_structure(
     for j in range(size):
         parts = children[j]
         children[j] = []
-        own = row[pointers[j] : pointers[j + 1]]
-        below = own[1:] if own.size and own[0] == j else own
+        inside = row[pointers[j] : pointers[j + 1]]
+        below = inside[1:] if inside.size and inside[0] == j else inside
         if parts:
             below = np.unique(np.concatenate([below, *parts]))
         seen += below.size + 1

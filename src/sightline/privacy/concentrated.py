@@ -76,8 +76,8 @@ def tight_epsilon_of_rho(rho: Fraction | float, delta: Fraction | float) -> floa
     """
     log_delta, size = math.log(float(delta)), float(rho)
     order = _best(lambda alpha: alpha * size + _offset(alpha, log_delta))
-    found = evaluate(lambda: ball(order) * ball(rho) + _offset_ball(ball(order), ball(delta).log()))
-    return min(max(rounded_up(found), 0.0), epsilon_of_rho(rho, delta))
+    epsilon_ball = evaluate(lambda: ball(order) * ball(rho) + _offset_ball(ball(order), ball(delta).log()))
+    return min(max(rounded_up(epsilon_ball), 0.0), epsilon_of_rho(rho, delta))
 
 
 def _offset(alpha: float, log_delta: float) -> float:

@@ -112,15 +112,15 @@ def _intervals(times: int, steps: int, step: float) -> int:
 
 def _with_losses(chances: FloatArray, times: int, steps: int, step: float, intervals: int) -> FloatArray:
     """The law with the losses of some equal releases added, cut into intervals of twice as many steps."""
-    found = np.zeros(len(chances) + 2 * steps * times)
+    added = np.zeros(len(chances) + 2 * steps * times)
     stride = 2 * steps // intervals
-    own = _coins(times, steps * step) if intervals == 1 else _laplace(times, steps * step, intervals)
+    losses = _coins(times, steps * step) if intervals == 1 else _laplace(times, steps * step, intervals)
     if len(chances) == 1:
-        found[::stride] = own
-        return found
-    for place, chance in enumerate(own.tolist()):
-        found[stride * place : stride * place + len(chances)] += chance * chances
-    return found
+        added[::stride] = losses
+        return added
+    for step_number, chance in enumerate(losses.tolist()):
+        added[stride * step_number : stride * step_number + len(chances)] += chance * chances
+    return added
 
 
 def _coins(times: int, epsilon: float) -> FloatArray:

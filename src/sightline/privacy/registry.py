@@ -251,18 +251,18 @@ def costs(
         }
     equal = bool(np.all(multipliers == multipliers[0]))
     spent = account(multipliers, delta=delta)
-    found = {}
+    epsilons = {}
     for name, entry in ACCOUNTANTS.items():
         if entry.law is not law:
             continue
         if entry.own_releases:
-            found[name] = smallest_epsilon(largest_own, delta) if largest_own > 0 else 0.0
+            epsilons[name] = smallest_epsilon(largest_own, delta) if largest_own > 0 else 0.0
         elif entry.cost is not None:
-            found[name] = float(getattr(spent, entry.cost))
+            epsilons[name] = float(getattr(spent, entry.cost))
         elif equal:
             rule = entry.build(Budget(epsilon=1.0, delta=delta))
-            found[name] = rule.epsilon(multipliers.size, noise_multiplier=float(multipliers[0]))
-    return found
+            epsilons[name] = rule.epsilon(multipliers.size, noise_multiplier=float(multipliers[0]))
+    return epsilons
 
 
 def costs_of_mix(
@@ -295,20 +295,20 @@ def costs_of_mix(
         if pure.size == 0:
             return {}
         return costs(1 / pure, largest_own=0.0, delta=delta, law=NoiseLaw.LAPLACE, laplace=laplace)
-    found = costs(multipliers, largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN)
+    epsilons = costs(multipliers, largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN)
     if pure.size == 0:
-        return {name: epsilon for name, epsilon in found.items() if not discrete or name in _OF_DISCRETE}
+        return {name: epsilon for name, epsilon in epsilons.items() if not discrete or name in _OF_DISCRETE}
     basic = float(np.sum(pure)) * (1 + (8 + pure.size) * 2**-52)  # rounded up
-    found = {name: epsilon + basic for name, epsilon in found.items()}
+    epsilons = {name: epsilon + basic for name, epsilon in epsilons.items()}
     together = costs(
         np.concatenate([multipliers, 1 / pure]), largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN
     )
-    proved = {name: min(found[name], together[name]) for name in _OF_DISCRETE}
+    proved = {name: min(epsilons[name], together[name]) for name in _OF_DISCRETE}
     if discrete:
         return proved
     squared = rounded_up(_total_mu_squared(multipliers))
-    found["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared, laplace=laplace)
-    return {**found, **proved}
+    epsilons["optimal"] = optimal_epsilon(pure, delta=delta, mu_squared=squared, laplace=laplace)
+    return {**epsilons, **proved}
 
 
 def accountant_of_cost(cost: str) -> str:

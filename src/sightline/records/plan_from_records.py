@@ -99,14 +99,14 @@ def _added_up(counted: Sequence[PrivacyParameters], delta: float) -> str:
     """
     rho = math.fsum(one.rho for one in counted)
     pure = [one.epsilon for one in counted if not one.rho]
-    own = math.fsum(one.delta for one in counted)
+    deltas = math.fsum(one.delta for one in counted)
     parts = [f"rho = {number(rho, 3)}"] if rho else []
     parts += [f"epsilon = {number_at_most(math.fsum(pure))}"] if pure else []
     if not rho:
-        return parts[0] + (f" at delta = {parameter(own)}" if own else "")
+        return parts[0] + (f" at delta = {parameter(deltas)}" if deltas else "")
     squared = math.fsum([rho, *(one**2 / 2 for one in pure)])
     least = min(tight_epsilon_of_rho(squared, delta), tight_epsilon_of_rho(rho, delta) + math.fsum(pure))
-    at = f"at delta = {parameter(delta + own)}"
+    at = f"at delta = {parameter(delta + deltas)}"
     return f"{' and '.join(parts)}, which is epsilon = {number_at_most(least)} {at}"
 
 

@@ -117,8 +117,8 @@ class ReleaseRecord:
     @property
     def missing(self) -> tuple[str, ...]:
         """What a plan needs and the record does not say."""
-        found = [name for name in ("record", "secret") if name not in self.data]
-        return (*found, *([] if set(self.data) & set(DOMAIN) else ["bounds"]))
+        fields = [name for name in ("record", "secret") if name not in self.data]
+        return (*fields, *([] if set(self.data) & set(DOMAIN) else ["bounds"]))
 
     @property
     def summary(self) -> str:
@@ -132,9 +132,9 @@ class ReleaseRecord:
         noise = release.get("noise", [])
         if len(noise) == 1 and "label" not in noise[0]:
             release["noise"] = noise[0]
-        found = {"record": f"{FORMAT}/{VERSION}", "release": release, "data": dict(self.data)}
+        content = {"record": f"{FORMAT}/{VERSION}", "release": release, "data": dict(self.data)}
         about = self.about.model_dump(mode="json")
-        return {name: part for name, part in (found | {"about": about}).items() if part}
+        return {name: part for name, part in (content | {"about": about}).items() if part}
 
     def text(self) -> str:
         """The record in JSON."""
@@ -177,10 +177,10 @@ def _check_finite(content: Any, place: str) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
+    fields = dict(pairs)
     twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
     require_plan(not twice, "every field once", got=f"{twice[:1]!r} twice"[:60])
-    return found
+    return fields
 
 
 def record_of(content: Any, name: str = "record") -> ReleaseRecord:
@@ -260,9 +260,9 @@ def _without_files(release: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _of_plan(plan: Plan, given: Iterable[str], about: About, place: int = 0) -> ReleaseRecord:
-    data, own = plan.data.model_dump(mode="json"), _own_secret(plan, plan.releases[place])
-    wanted = set(given) - set(_NOT_IN_DATA) - (set(DOMAIN) if own else set())
-    known = {name: value for name, value in data.items() if name in wanted} | own
+    data, own_secret = plan.data.model_dump(mode="json"), _own_secret(plan, plan.releases[place])
+    wanted = set(given) - set(_NOT_IN_DATA) - (set(DOMAIN) if own_secret else set())
+    known = {name: value for name, value in data.items() if name in wanted} | own_secret
     return ReleaseRecord(release=plan.releases[place], data=known, about=about)
 
 
@@ -273,8 +273,8 @@ def _own_secret(plan: Plan, release: Release) -> dict[str, Any]:
         return {}
     for one in plan.secrets:
         if one.audited and uses(release.sql, [one.column], dialect=dialect):
-            own = one.model_dump(mode="json")
-            return {"secret": own.pop("column"), **own}
+            secret = one.model_dump(mode="json")
+            return {"secret": secret.pop("column"), **secret}
     return {}
 
 
@@ -336,40 +336,40 @@ def check_query(record: ReleaseRecord, name: str, dialects: Sequence[str] = DIAL
 
 
 def _unit(about: About) -> dict[str, Any]:
-    found = {"privacy_unit": about.privacy_unit, "neighbours": about.neighbours}
-    return {name: value for name, value in found.items() if value}
+    stated = {"privacy_unit": about.privacy_unit, "neighbours": about.neighbours}
+    return {name: value for name, value in stated.items() if value}
 
 
 def _agreed(
     parts: Mapping[str, Mapping[str, Any]], section: str, ignored: Sequence[str] = ()
 ) -> dict[str, Any]:
     """What all records say of one thing: records of two tables or units are not one plan."""
-    found: dict[str, Any] = {}
+    agreed: dict[str, Any] = {}
     said: dict[str, str] = {}
     for name, part in parts.items():
         for key, value in part.items():
             if key in ignored:
                 continue
             require_plan(
-                key not in found or found[key] == value,
+                key not in agreed or agreed[key] == value,
                 f"{name}: {section}.{key}: records of one table and one unit",
                 got=f"another than in {said.get(key, '')}",
                 fix="make a plan of each",
             )
-            found[key], said[key] = value, name
-    return found
+            agreed[key], said[key] = value, name
+    return agreed
 
 
 def _secrets(parts: Mapping[str, Mapping[str, Any]], given: GivenPlan) -> list[dict[str, Any]]:
     """Every secret with what it can be; the first is that of [data]."""
     columns = list(dict.fromkeys(part["secret"] for part in parts.values() if "secret" in part))
-    found = []
+    secrets = []
     for column in columns or [given.secret]:
         own = {name: part for name, part in parts.items() if part.get("secret", column) == column}
         about = {name: {key: part[key] for key in DOMAIN if key in part} for name, part in own.items()}
         domain = _agreed(about, "data") or {key: one for key, one in given.data.items() if key in DOMAIN}
-        found.append(({"secret": column} if column else {}) | domain)
-    return found
+        secrets.append(({"secret": column} if column else {}) | domain)
+    return secrets
 
 
 def record_schema() -> dict[str, Any]:

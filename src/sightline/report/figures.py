@@ -299,7 +299,7 @@ def describe_timeline(result: AuditResult) -> str:
 def draw_accountants(result: AuditResult) -> Any:
     """Draw what the most exposed record keeps under each accountant."""
     alt = altair()
-    own = result.budget.accountant
+    chosen = result.budget.accountant
     bars: list[dict[str, Any]] = [
         {
             "accountant": alternative.accountant,
@@ -309,7 +309,7 @@ def draw_accountants(result: AuditResult) -> Any:
             "rmse": alternative.sharpest_rmse,
             "below": alternative.below_limit,
             "proven": "yes" if alternative.proven else "no",
-            "own": "this plan" if alternative.accountant == own else "other",
+            "own": "this plan" if alternative.accountant == chosen else "other",
             "text": f"noise × {number(alternative.noise_multiplier, 3)}"
             + ("" if alternative.proven else ", not proven"),
         }
@@ -415,15 +415,15 @@ def export_figures(result: AuditResult, folder: str | Path, *, force: bool = Fal
     The folder is made if it is missing. An existing file is replaced only if forced. If the result contains
     something for the table's owner only, only the owner of the files can read them.
     """
-    place = Path(folder)
-    make_folder(place)
+    target = Path(folder)
+    make_folder(target)
     drawn = [figure for figure in FIGURES if figure.drawable(result)]
-    paths = [place / f"{figure.name}{suffix}" for figure in drawn for suffix in (".svg", ".pdf")]
+    paths = [target / f"{figure.name}{suffix}" for figure in drawn for suffix in (".svg", ".pdf")]
     for path in paths:
         check_new(path, force=force)
     for figure in drawn:
         chart = style.for_print(style.specification(figure.draw(result)))
         for suffix, content in ((".svg", style.svg(chart).encode()), (".pdf", style.pdf(chart))):
-            path = place / f"{figure.name}{suffix}"
+            path = target / f"{figure.name}{suffix}"
             write_new(path, content, force=force, owner_only=bool(result.owner_only))
     return tuple(paths)

@@ -76,8 +76,9 @@ def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = Fal
         if path.exists() and not path.is_file():
             _write_directly(path, content)
         else:
-            place = path.parent.resolve() / path.name  # a link that appeared by now is replaced, not followed
-            _write_whole(place, content, replace=force, mode=_mode(owner_only))
+            # A link that appeared by now is replaced, not followed.
+            target = path.parent.resolve() / path.name
+            _write_whole(target, content, replace=force, mode=_mode(owner_only))
     except OSError as error:
         raise _unwritable(path, error) from None
 

@@ -172,8 +172,8 @@ def _wrapped(text: str, width: int, style: str = "") -> list[Text]:
 
 def _fitted(line: str, width: int) -> list[str]:
     """A line of a list, on as many lines of a terminal as it needs, up to four. What to do is at its end."""
-    found = _lines(line, max(width, _WIDTH) - 6)
-    shown = found if len(found) <= 4 else [*found[:2], f"… {found[-2]}", found[-1]]
+    lines = _lines(line, max(width, _WIDTH) - 6)
+    shown = lines if len(lines) <= 4 else [*lines[:2], f"… {lines[-2]}", lines[-1]]
     return [shown[0], *(f"   {one}" for one in shown[1:])]
 
 
@@ -211,10 +211,10 @@ def first_lists(
     Names have at most ``longest`` letters; ``more`` says where the rest is, and ``settled`` whether what
     settles the unverified is said.
     """
-    found = rules_of(result)
-    rest = "; the rules were not tried" if found.in_all else ""
+    checked = rules_of(result)
+    rest = "; the rules were not tried" if checked.in_all else ""
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
-    in_all = f" ({found.in_all:,} in all{more})" if found.in_all > 1 else ""
+    in_all = f" ({checked.in_all:,} in all{more})" if checked.in_all > 1 else ""
     broken = broken_rules(result)[:rules]
     left = "known to" if result.kind == "number" else "what is left"
     exposed = [] if _someone_is_certain(result) else exposed_cells(result, longest)
@@ -238,18 +238,18 @@ def _someone_is_certain(result: AuditResult) -> bool:
 
 def certain_list(result: AuditResult, more: str = "", longest: int = _LONGEST_NAME) -> FirstList:
     """Whose value follows from the published counts, and by which of them: the smallest groups first."""
-    found = result.certain
-    if found is not None and found.likely is not None:
+    certain = result.certain
+    if certain is not None and certain.likely is not None:
         return FirstList(
             "Nobody is certain; a simulated attack on these counts (an estimate, for the owner only)",
-            [_likely_line(found.likely, result)],
+            [_likely_line(certain.likely, result)],
         )
-    if found is None or not found.groups:
+    if certain is None or not certain.groups:
         return FirstList("", [])
     where = f" ({more.removeprefix(': ')})" if more else ""
-    rest = f" in {len(found.groups):,} groups{where}" if len(found.groups) > FEW else ""
-    title = f"Certain: {records(found.people, result)}{rest}, and the counts that leave no other value"
-    cells = [_certain_cells(one, longest) for one in found.groups[:FEW]]
+    rest = f" in {len(certain.groups):,} groups{where}" if len(certain.groups) > FEW else ""
+    title = f"Certain: {records(certain.people, result)}{rest}, and the counts that leave no other value"
+    cells = [_certain_cells(one, longest) for one in certain.groups[:FEW]]
     return FirstList(title, ["  ".join(one) for one in cells], True, cells=cells, heads=_CERTAIN)
 
 

@@ -206,13 +206,17 @@ def what_if_tables(result: AuditResult) -> list[tuple[str, list[tuple[str, ...]]
     settings = () if result.what_if is None else result.what_if.settings
     noise = [one for one in settings if one.kind in (SettingKind.EPSILON, SettingKind.FACTOR)]
     changes = [one for one in settings if one not in noise]
-    own = next((one for one in settings if one.own), None)
+    own_setting = next((one for one in settings if one.own), None)
     untried = "; the rules were not tried" if rules_of(result).in_all else ""
     tables = (
         (f"Other amounts of noise{untried}", noise),
         (f"One change, with the plan's own budget or noise{untried}", changes),
     )
-    return [(title, [_setting_cells(result, one, own) for one in lines]) for title, lines in tables if lines]
+    return [
+        (title, [_setting_cells(result, one, own_setting) for one in lines])
+        for title, lines in tables
+        if lines
+    ]
 
 
 def _setting_cells(result: AuditResult, one: Setting, own: Setting | None) -> tuple[str, ...]:

@@ -109,16 +109,16 @@ def problems_of(result: AuditResult, file: str) -> PlanProblems:
 
 
 def _of_secret(result: AuditResult, *, named: bool) -> list[ReportedProblem]:
-    found = []
+    problems = []
     if result.verdict.passed is False:
-        found.append(ReportedProblem(Rule.LIMIT, summary(result)))
+        problems.append(ReportedProblem(Rule.LIMIT, summary(result)))
         lacking = [one for one in result.unverified if not one.accepted]
-        found += [ReportedProblem(Rule.NOT_VERIFIED, _cut(unverified_line(one))) for one in lacking]
+        problems += [ReportedProblem(Rule.NOT_VERIFIED, _cut(unverified_line(one))) for one in lacking]
     for place, exposed in enumerate(result.exposed, start=1):
-        found += _of_exposed(result, place, exposed)
+        problems += _of_exposed(result, place, exposed)
     if not named:
-        return found
-    return [one._replace(text=_cut(f"Secret {result.secret}: {one.text}")) for one in found]
+        return problems
+    return [one._replace(text=_cut(f"Secret {result.secret}: {one.text}")) for one in problems]
 
 
 def problems_of_check(error: str | None, file: str) -> PlanProblems:
@@ -214,8 +214,8 @@ def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[Rep
     case = SubElement(suite, "testcase", name=_junit_text(name), classname=_junit_text(report.file))
     if why:
         kind = "error" if why[0].rule is Rule.NOT_AUDITED else "failure"
-        found = SubElement(case, kind, message=_junit_text(why[0].text), type=why[0].rule.value)
-        found.text = _junit_text("\n".join(one.text for one in why))
+        failure = SubElement(case, kind, message=_junit_text(why[0].text), type=why[0].rule.value)
+        failure.text = _junit_text("\n".join(one.text for one in why))
     return case
 
 

@@ -141,8 +141,8 @@ def how(exposed: Exposed, unit: str = "record") -> str:
         worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
         return f"{recipe.text} (error {number(recipe.rmse)})" if worse else recipe.text
     sums = ""
-    if (found := exposed.left_by_sums) is not None:
-        sums = sums_behind(found, count(found.people, "record" if exposed.rows > 1 else unit))
+    if (by_sums := exposed.left_by_sums) is not None:
+        sums = sums_behind(by_sums, count(by_sums.people, "record" if exposed.rows > 1 else unit))
     if exposed.attack is None:
         return sums or NO_RECIPE
     seen = f"{seen_with(exposed.attack, unit)}{sums}{'; ' * bool(sums)}"
@@ -181,9 +181,9 @@ def without_ones(recipe: str) -> str:
 
 def period_alone(exposed: Exposed) -> str:
     """The period of a record that one number, or the difference of two, gives; empty if there is none."""
-    found = [(one.rows, one.recipe) for one in exposed.named if one.recipe]
-    also = f", and so {count(len(found) - 1, 'other period')}" if len(found) > 1 else ""
-    for rows, recipe in found:
+    recipes = [(one.rows, one.recipe) for one in exposed.named if one.recipe]
+    also = f", and so {count(len(recipes) - 1, 'other period')}" if len(recipes) > 1 else ""
+    for rows, recipe in recipes:
         steps = "the difference of two numbers" if len(recipe.steps) > 1 else "one number"
         return (
             f"{without_ones(recipe.text)} is the sum of {count(rows, 'row')} of this one alone: {steps} "
@@ -419,14 +419,14 @@ def budget_words(budget: BudgetReport) -> str:
     at_delta = f"at delta = {parameter(budget.delta)}"
     if budget.epsilon is None:
         return ""
-    own = f"epsilon = {parameter(budget.epsilon)}"
+    stated = f"epsilon = {parameter(budget.epsilon)}"
     if budget.total_epsilon is None:
-        return f"{own} under {budget.accountant} {at_delta}"
+        return f"{stated} under {budget.accountant} {at_delta}"
     outside = f"{count(budget.releases - budget.sharing, 'release')} outside it"
     finite = math.isfinite(budget.total_epsilon)
     epsilon = f"epsilon = {number_at_most(budget.total_epsilon, 4)}" if finite else "epsilon is infinite"
     total = f"{epsilon} in all under {budget.total_accountant}"
-    return f"{total} {at_delta} (a budget of {own}, and {outside})"
+    return f"{total} {at_delta} (a budget of {stated}, and {outside})"
 
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
@@ -479,16 +479,18 @@ def _fails_by_counts(result: AuditResult) -> bool:
 
 def _by_counts(result: AuditResult) -> str:
     """What published counts tell."""
-    told = result.certain
-    if told is None:
+    certain = result.certain
+    if certain is None:
         return (
             "Exact, rounded and blank counts tell whoever knows everyone else that somebody is in the table."
         )
-    whom, secret = records(told.people, result), one_line(result.secret)
-    if not told.people:
-        of = f"{told.draws[0]} of {told.draws[1]}"
+    whom, secret = records(certain.people, result), one_line(result.secret)
+    if not certain.people:
+        of = f"{certain.draws[0]} of {certain.draws[1]}"
         return f"In {of} simulated draws of the rounding, {secret} of somebody follows from the counts."
-    ruled_out = f" Of {records(told.ruled_out, result)} more, a value is ruled out." if told.ruled_out else ""
+    ruled_out = (
+        f" Of {records(certain.ruled_out, result)} more, a value is ruled out." if certain.ruled_out else ""
+    )
     return f"{secret} of {whom} follows from the published counts: no other value fits them.{ruled_out}"
 
 
@@ -662,8 +664,10 @@ def records(how_many: int, result: AuditResult) -> str:
 
 def records_with_key(how_many: int, result: AuditResult) -> str:
     """The same; records are said to be those of their column."""
-    told = records(how_many, result)
-    return f"{told} ({one_line(result.record)})" if "record" in told and result.record != "record" else told
+    words = records(how_many, result)
+    return (
+        f"{words} ({one_line(result.record)})" if "record" in words and result.record != "record" else words
+    )
 
 
 Span = tuple[float, float]
@@ -695,9 +699,9 @@ def _guessed(result: AuditResult, view: SharpestView) -> str:
     if percent_at_most(after) != "100 %":
         return f"right at most {percent_at_most(after)}"
     two_values = result.kind == "boolean" or result.least_about is not None
-    found = 1 - 2 * left.upper * before * (1 - before) if two_values and left is not None else 0.0
-    ends = dict.fromkeys([percent_at_least(found).removesuffix(" %"), "100"])
-    return f"right {'–'.join(ends)} %" if found > before else NOT_BOUNDED
+    reached = 1 - 2 * left.upper * before * (1 - before) if two_values and left is not None else 0.0
+    ends = dict.fromkeys([percent_at_least(reached).removesuffix(" %"), "100"])
+    return f"right {'–'.join(ends)} %" if reached > before else NOT_BOUNDED
 
 
 def before_after(result: AuditResult) -> BeforeAfter:
@@ -724,11 +728,11 @@ def before_after(result: AuditResult) -> BeforeAfter:
     errors = known.before, min(known.after_upper, known.before), known.after_lower
     shares = [error / (ends[1] - ends[0]) for error in errors]
     first, second, third = ((max(0.0, 0.5 - one), min(1.0, 0.5 + one)) for one in shares)
-    told = after_words(known.before, known.after_lower, known.after_upper)
+    words = after_words(known.before, known.after_lower, known.after_upper)
     if says_nothing((known.after_lower / known.before) ** 2, (known.after_upper / known.before) ** 2):
-        told = NOT_BOUNDED
+        words = NOT_BOUNDED
     return BeforeAfter(
-        numbers=(f"± {number(known.before, 3)}", told),
+        numbers=(f"± {number(known.before, 3)}", words),
         spans=(first, second, third),
         ends=ends,
         scale=scale,

@@ -204,9 +204,9 @@ class TableUnits:
         step = step if steps is None else 4 * step  # sums over the tree cost as much of a small block
         for start in range(0, len(self), step):
             kinds = np.arange(start, min(start + step, len(self)))
-            own = None
+            steps_of_block = None
             if steps is not None:
-                own = steps, steps.block(slice(start, start + step), self.people[kinds])
+                steps_of_block = steps, steps.block(slice(start, start + step), self.people[kinds])
             yield TableBlock(
                 stored=self._placed[:, start : start + step],
                 people=self.people[kinds],
@@ -216,17 +216,17 @@ class TableUnits:
                 binary=self.binary,
                 peak=self.peak,
                 device=self.device,
-                steps=own,
+                steps=steps_of_block,
             )
 
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass."""
-        found, done = [], 0
+        reduced, done = [], 0
         for block in self.blocks():
             report("reading the records", done / len(self))
-            found.append(reduction.of_block(block))
+            reduced.append(reduction.of_block(block))
             done += len(block)
-        return reduction.merged(found)
+        return reduction.merged(reduced)
 
     def choose(self, kinds: IndexArray) -> Units:
         """Some of the kinds with their rows listed, for a closer look."""

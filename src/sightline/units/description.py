@@ -179,9 +179,9 @@ class LinearReleases:
             return self._with(rows=self.incidence.on(place))
 
     def _with(self, **changed: Any) -> Self:
-        own: dict[str, Any] = {"rows": self.incidence, "noise": self.law, "factors": self.scale}
-        own |= {name: getattr(self, name) for name in ("readout", "radius", "releases", "names")}
-        return type(self)(**(own | changed))
+        fields: dict[str, Any] = {"rows": self.incidence, "noise": self.law, "factors": self.scale}
+        fields |= {name: getattr(self, name) for name in ("readout", "radius", "releases", "names")}
+        return type(self)(**(fields | changed))
 
     def _require_members(self, *, correlated: bool) -> None:
         """Rows without members are kept only where their noise is part of other rows' noise.

@@ -69,8 +69,10 @@ class Design:
     def knowing(self, kinds: BoolArray) -> Design:
         """An attacker who also knows some kinds."""
         number = np.where(kinds, -1, np.cumsum(~kinds) - 1)
-        place = np.where(self.place >= 0, number[self.place], -1)
-        return replace(self, units=self.units.without(np.flatnonzero(kinds)), place=place, made=MadeOfUnits())
+        unit_of = np.where(self.place >= 0, number[self.place], -1)
+        return replace(
+            self, units=self.units.without(np.flatnonzero(kinds)), place=unit_of, made=MadeOfUnits()
+        )
 
     def equal_slices(self) -> SummedSlices | None:
         """Those of many numbers, looked for once."""
@@ -82,9 +84,9 @@ class Design:
             if known.units is units and known.laws == laws.tobytes():
                 return known if known.slices else None
         slices = equal_slices(units, laws)
-        found = SummedSlices(units=units, laws=laws.tobytes(), slices=slices, made=MadeOfUnits())
-        self.made.slices.append(found)
-        return found if slices else None
+        summed = SummedSlices(units=units, laws=laws.tobytes(), slices=slices, made=MadeOfUnits())
+        self.made.slices.append(summed)
+        return summed if slices else None
 
     def summed(self, equal: SummedSlices) -> Design:
         """With one slice of each kind, and the sum of its equals."""

@@ -51,9 +51,9 @@ class EqualSlices:
 
     def seen_by(self, kind: int) -> IndexArray:
         """Every number's own, as if a kind that is in one slice alone were in the first of its equals."""
-        numbers, own = np.arange(self.sum_of.size), int(self.own_slice[kind])
-        if own >= 0 and (first := int(self.first[own])) != own:
-            here, there = np.flatnonzero(self.slice_of == own), np.flatnonzero(self.slice_of == first)
+        numbers, only_slice = np.arange(self.sum_of.size), int(self.own_slice[kind])
+        if only_slice >= 0 and (first := int(self.first[only_slice])) != only_slice:
+            here, there = np.flatnonzero(self.slice_of == only_slice), np.flatnonzero(self.slice_of == first)
             numbers[here], numbers[there] = there, here
         return numbers
 
@@ -68,12 +68,12 @@ def equal_slices(units: Units, law: IndexArray) -> EqualSlices | None:
 
     ``law`` numbers the different noises.
     """
-    found: list[EqualSlices] = []
+    tried: list[EqualSlices] = []
     for taken_out in _taken_out(units):
-        enough = any(8 * _sums(one) <= units.numbers for one in found)
+        enough = any(8 * _sums(one) <= units.numbers for one in tried)
         if 2 * np.count_nonzero(taken_out) < units.numbers and not enough:
-            found += slices_of(units, law, ~taken_out)
-    fewest = min(found, key=_sums, default=None)
+            tried += slices_of(units, law, ~taken_out)
+    fewest = min(tried, key=_sums, default=None)
     return fewest if fewest is not None and 2 * _sums(fewest) <= units.numbers else None
 
 
@@ -229,14 +229,14 @@ def _owners(units: Units, of_column: IndexArray, content: IndexArray) -> tuple[I
     starts, sizes, number = units.starts[:-1], np.diff(units.starts), len(units)
     most = np.maximum.reduceat(of_column, starts)
     inside = np.where(of_column >= 0, of_column, np.iinfo(np.intp).max)
-    own = np.where(np.minimum.reduceat(inside, starts) == most, most, -1)
+    only_slice = np.where(np.minimum.reduceat(inside, starts) == most, most, -1)
     owner = np.arange(number)
-    for size in np.unique(sizes[own >= 0]).tolist():
-        kinds = np.flatnonzero((own >= 0) & (sizes == size))
+    for size in np.unique(sizes[only_slice >= 0]).tolist():
+        kinds = np.flatnonzero((only_slice >= 0) & (sizes == size))
         lines = np.sort(content[starts[kinds][:, None] + np.arange(size)], axis=1)
         first, equal = distinct_lines(np.concatenate([units.people[kinds][:, None], lines], axis=1))
         owner[kinds] = kinds[first][equal]
-    return own, owner
+    return only_slice, owner
 
 
 def _summed(
@@ -257,17 +257,19 @@ def _summed(
     kept = np.unique(row_of)
     # Kinds and columns. A kind in one slice alone is as its equal in the first one.
     kind = np.repeat(np.arange(len(units)), np.diff(units.starts))
-    own, equal = slices.own_slice, np.arange(len(units))
+    only_slice, equal = slices.own_slice, np.arange(len(units))
     equal[kind[columns.items]] = np.where(
-        own[kind[columns.items]] >= 0, kind[columns.equal_in(first[columns.owner])], kind[columns.items]
+        only_slice[kind[columns.items]] >= 0,
+        kind[columns.equal_in(first[columns.owner])],
+        kind[columns.items],
     )
-    alone = own >= 0
-    kinds = np.flatnonzero(~alone | stays[own])
+    alone = only_slice >= 0
+    kinds = np.flatnonzero(~alone | stays[only_slice])
     column_of = np.arange(len(kind))
     column_of[columns.items] = columns.equal_in(carrier[columns.owner])
     order = np.lexsort((content, kind))
-    place = np.arange(len(kind)) - units.starts[kind]
-    column_of[order] = np.where(alone[kind], order[units.starts[equal[kind]] + place], column_of[order])
+    position = np.arange(len(kind)) - units.starts[kind]
+    column_of[order] = np.where(alone[kind], order[units.starts[equal[kind]] + position], column_of[order])
     of_column = np.full(len(kind), -1)
     of_column[columns.items] = columns.owner
     inside = np.isin(kind, kinds) & ((of_column < 0) | stays[of_column])
@@ -284,7 +286,7 @@ def _summed(
         numbers=int(kept.size),
         starts=np.searchsorted(new_kind[kind[chosen]], np.arange(kinds.size + 1)),
         times=units.times[chosen] * many,
-        people=units.people[kinds] * np.where(alone, carried[own], 1)[kinds],
+        people=units.people[kinds] * np.where(alone, carried[only_slice], 1)[kinds],
         distinct=False,
     )
     return EqualSlices(
@@ -295,6 +297,6 @@ def _summed(
         column_of=new_column[column_of],
         slice_of=slices.slice_of,
         first=first,
-        own_slice=own,
+        own_slice=only_slice,
         units=small,
     )

@@ -136,9 +136,9 @@ class MemberRows:
                 bits = _mixed(self.stored[:, block])
                 for key, factor in zip(keys, factors, strict=True):
                     key[block] = (bits * factor[:, None]).sum(axis=0, dtype=np.uint64)
-        found = np.full(self.records, -1, dtype=np.intp)
-        found[unknown] = _numbered(keys[:, unknown])
-        return found
+        group_of = np.full(self.records, -1, dtype=np.intp)
+        group_of[unknown] = _numbered(keys[:, unknown])
+        return group_of
 
     def _groups_of_bits(self, unknown: BoolArray, drawn: np.random.Generator) -> IndexArray:
         """The same for 0s and 1s: sums of 30-bit numbers over the members, exact as products of matrices.

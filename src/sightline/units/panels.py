@@ -69,8 +69,8 @@ def krylov_vectors(product: Product, start: FloatArray, steps: int) -> FloatArra
     inner = np.einsum("kdn,ldn->nkl", V, SV, optimize=True)
     inner = (inner + inner.transpose(0, 2, 1)) / 2
     best = np.linalg.eigh(inner)[1][:, :, -1]
-    found = np.einsum("kdn,nk->dn", V, best)
-    return np.asarray(found / _lengths(found))
+    vectors = np.einsum("kdn,nk->dn", V, best)
+    return np.asarray(vectors / _lengths(vectors))
 
 
 def quotients(product: Product, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -80,9 +80,9 @@ def quotients(product: Product, vectors: FloatArray) -> tuple[FloatArray, FloatA
     a tenth of the quotient stands here: a first guess for a proof.
     """
     images = product(vectors)
-    found = np.sum(vectors * images, axis=0) / np.sum(vectors**2, axis=0)
-    squares = np.sum((images - found * vectors) ** 2, axis=0)
-    return np.asarray(found), np.asarray(10 * squares / np.where(found > 0, found, 1.0))
+    quotient = np.sum(vectors * images, axis=0) / np.sum(vectors**2, axis=0)
+    squares = np.sum((images - quotient * vectors) ** 2, axis=0)
+    return np.asarray(quotient), np.asarray(10 * squares / np.where(quotient > 0, quotient, 1.0))
 
 
 def at_most(matrix: FloatArray, near: float, off: float = 0.0) -> float:
@@ -155,12 +155,12 @@ class PanelBlock:
 
     def mixed(self, weights: FloatArray) -> PanelBlock:
         """The same persons with mixtures of the columns of every row: one for each line of the weights."""
-        own, shape = self.columns, (len(self.columns) * len(weights), 1, -1)
-        entries = weights[None, :, :, None] * own.weights[:, None]
-        rows = np.where(entries == 0, self.numbers, own.rows[:, None])
+        columns_before, shape = self.columns, (len(self.columns) * len(weights), 1, -1)
+        entries = weights[None, :, :, None] * columns_before.weights[:, None]
+        rows = np.where(entries == 0, self.numbers, columns_before.rows[:, None])
         ones = np.ones(shape[0], dtype=np.intp)
         columns = replace(
-            own,
+            columns_before,
             rows=rows.reshape(shape),
             weights=entries.reshape(shape),
             times=ones[:, None],
@@ -182,10 +182,10 @@ class PanelBlock:
     @cached_property
     def table(self) -> Any:
         """Columns × numbers."""
-        found = self.columns.table(self.numbers)[:, : self.numbers].tocsr()
-        found.sum_duplicates()
-        found.eliminate_zeros()
-        return found
+        columns = self.columns.table(self.numbers)[:, : self.numbers].tocsr()
+        columns.sum_duplicates()
+        columns.eliminate_zeros()
+        return columns
 
     def at_most(self, form: Any, scales: FloatArray | float = 1.0, *, enough: float = 0.0) -> FloatArray:
         """At least the largest eigenvalue of a form, of every kind; less than ``enough`` is as good."""
@@ -261,19 +261,19 @@ class PanelBlock:
     def _one_by_one(self, form: Any, scales: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         if len(self) == 1 and (self.times > 0).all():  # nobody is in these numbers together
             return np.zeros(1), np.full(1, np.inf)
-        found, each = [], np.broadcast_to(scales, self.times.shape[1])
+        ranges, each = [], np.broadcast_to(scales, self.times.shape[1])
         for kind in range(len(self)):
-            own, one = np.flatnonzero(self.times[kind]), slice(kind, kind + 1)
+            columns, this = np.flatnonzero(self.times[kind]), slice(kind, kind + 1)
             person = replace(
                 self,
-                columns=self.columns.only(own),
-                times=self.times[one, own],
-                people=self.people[one],
-                alike=self.alike[one],
-                kinds=self.kinds[one],
+                columns=self.columns.only(columns),
+                times=self.times[this, columns],
+                people=self.people[this],
+                alike=self.alike[this],
+                kinds=self.kinds[this],
             )
-            found.append(person.ranges(form, each[own]))
-        low, high = (np.concatenate(part) for part in zip(*found, strict=True))
+            ranges.append(person.ranges(form, each[columns]))
+        low, high = (np.concatenate(part) for part in zip(*ranges, strict=True))
         return low, high
 
 
@@ -347,15 +347,15 @@ class _Cores:
         step = max(1, AT_A_TIME // len(self) ** 2) if len(self) <= PANEL else 1
         low, high = np.zeros((2, len(weights)))
         for first in range(0, len(weights), step):
-            own = slice(first, first + step)
-            cores = np.stack([self.one(line) for line in weights[own].astype(np.float64)])
+            some = slice(first, first + step)
+            cores = np.stack([self.one(line) for line in weights[some].astype(np.float64)])
             if len(self) <= PANEL:
-                low[own], high[own] = _decomposed(cores)
+                low[some], high[some] = _decomposed(cores)
                 continue
             start = np.random.default_rng(0).standard_normal((len(self), 1))
             vectors = krylov_vectors(cores[0].__matmul__, start, _MORE_STEPS)
-            low[own], off = quotients(cores[0].__matmul__, vectors)
-            high[own] = at_most(cores[0], float(low[first]), float(off[0]))
+            low[some], off = quotients(cores[0].__matmul__, vectors)
+            high[some] = at_most(cores[0], float(low[first]), float(off[0]))
         return low, high
 
 
@@ -370,12 +370,12 @@ def _side_by_side(matrices: FloatArray, times: IndexArray) -> tuple[FloatArray, 
     """The same of every matrix with the rows of every person: matrices × persons."""
     low, high = np.zeros((2, len(matrices), len(times)))
     size = matrices.shape[1]
-    for place, line in enumerate(times.tolist()):
+    for person, line in enumerate(times.tolist()):
         there = np.flatnonzero(line)
-        root = np.sqrt(times[place, there])
-        for own in parts(len(matrices), each=size**2):
-            cores = matrices[own][:, there[:, None], there] * (root[:, None] * root)
-            low[own, place], high[own, place] = _decomposed(cores)
+        root = np.sqrt(times[person, there])
+        for some in parts(len(matrices), each=size**2):
+            cores = matrices[some][:, there[:, None], there] * (root[:, None] * root)
+            low[some, person], high[some, person] = _decomposed(cores)
     return low, high
 
 
@@ -387,8 +387,8 @@ class _CoresOfNumbers(_Cores):
 
     def one(self, weights: FloatArray) -> FloatArray:
         products = (self.table.T @ (sparse.diags_array(weights) @ self.table)).toarray()
-        found = self.matrix @ products @ self.matrix.T
-        return np.asarray((found + found.T) / 2)
+        square = self.matrix @ products @ self.matrix.T
+        return np.asarray((square + square.T) / 2)
 
     def product(self, weights: FloatArray) -> Any:
         K, A = self.matrix, self.table

@@ -53,9 +53,9 @@ class AskedUnits:
     ) -> tuple[IndexArray, IndexArray, WholeArray]:
         """The entries of the images that are not zero, over some rows: row, column and value, by column."""
         if integers.table.dtype != object:
-            found = self.images.tocsr()[rows].tocsc()
-            columns = np.repeat(np.arange(found.shape[1]), np.diff(found.indptr))
-            return found.indices, columns, np.asarray(found.data.astype(np.int64))
+            listed = self.images.tocsr()[rows].tocsc()
+            columns = np.repeat(np.arange(listed.shape[1]), np.diff(listed.indptr))
+            return listed.indices, columns, np.asarray(listed.data.astype(np.int64))
         images = self.whole_images(integers)[rows]
         columns, places = np.nonzero(images.T)
         return places, columns, images[places, columns]
@@ -69,12 +69,12 @@ class AskedUnits:
 
     def products(self, unit: int, integers: RowIntegers) -> WholeArray:
         """B K Bᵀ over all people of one kind, over rows that were made whole."""
-        own = slice(unit * self.counts.shape[1], (unit + 1) * self.counts.shape[1])
+        columns_of_unit = slice(unit * self.counts.shape[1], (unit + 1) * self.counts.shape[1])
         if integers.table.dtype != object:
-            columns = self.block.table(len(integers.table))[own, :-1].astype(np.int64)
-            return np.asarray((self.images[:, own].astype(np.int64) @ columns).toarray())
-        columns = integers.columns(self.block)[:, own]
-        products = flint.fmpz_mat(self.whole_images(integers)[:, own].tolist()) * flint.fmpz_mat(
+            columns = self.block.table(len(integers.table))[columns_of_unit, :-1].astype(np.int64)
+            return np.asarray((self.images[:, columns_of_unit].astype(np.int64) @ columns).toarray())
+        columns = integers.columns(self.block)[:, columns_of_unit]
+        products = flint.fmpz_mat(self.whole_images(integers)[:, columns_of_unit].tolist()) * flint.fmpz_mat(
             columns.T.tolist()
         )
         lines = [[int(entry) for entry in line] for line in products.tolist()]
@@ -84,8 +84,8 @@ class AskedUnits:
         """fᵀKf of functionals with whole weights."""
         kernels = sparse.kron(sparse.eye_array(self.counts.size // len(self.kernel)), self.kernel)
         squares = sparse.diags_array(self.counts.ravel().astype(np.float64)) @ kernels
-        found = np.asarray(functionals.multiply(squares @ functionals).sum(axis=0)).ravel()
-        return [int(entry) for entry in np.rint(found).tolist()]
+        forms = np.asarray(functionals.multiply(squares @ functionals).sum(axis=0)).ravel()
+        return [int(entry) for entry in np.rint(forms).tolist()]
 
     def squares(self, unit: int) -> FloatArray:
         """The kernel of one kind: fᵀ squares f is the variance of a functional f before any answer."""
@@ -218,17 +218,17 @@ def _seen(
     table = np.array([[inverse(i, j) for j in lines] for i in lines], dtype=np.uint64)
 
     def of_unit(unit: int) -> Any:
-        own = slice(int(starts[unit]), int(starts[unit + 1]))
-        touched, line = np.unique(rows[own], return_inverse=True)
+        inside = slice(int(starts[unit]), int(starts[unit + 1]))
+        touched, line = np.unique(rows[inside], return_inverse=True)
         b = np.zeros((touched.size, size), dtype=entries.dtype)
-        b[line, columns[own] - unit * size] = entries[own]
+        b[line, columns[inside] - unit * size] = entries[inside]
         if often:
             own_lines = np.searchsorted(chosen, touched)
-            part = table[np.ix_(own_lines, own_lines)].ravel().tolist()
+            of_inverse = table[np.ix_(own_lines, own_lines)].ravel().tolist()
         else:
-            part = [inverse(i, j) for i in touched.tolist() for j in touched.tolist()]
+            of_inverse = [inverse(i, j) for i in touched.tolist() for j in touched.tolist()]
         image = modular(b, prime)
-        return image.transpose() * flint.nmod_mat(touched.size, touched.size, part, prime) * image
+        return image.transpose() * flint.nmod_mat(touched.size, touched.size, of_inverse, prime) * image
 
     return of_unit
 
@@ -240,20 +240,20 @@ def _seen_by_solving(
     size = asked.counts.shape[1]
     rows, columns, entries = asked.whole_entries(integers, kept)
     wanted = (units[:, None] * size + np.arange(size)).ravel()
-    place = np.full(asked.counts.size, -1)
-    place[wanted] = np.arange(wanted.size)
-    inside = place[columns] >= 0
+    position = np.full(asked.counts.size, -1)
+    position[wanted] = np.arange(wanted.size)
+    inside = position[columns] >= 0
     images = np.zeros((kept.size, wanted.size), dtype=entries.dtype)
-    images[rows[inside], place[columns[inside]]] = entries[inside]
+    images[rows[inside], position[columns[inside]]] = entries[inside]
     solved = integers.modular(kept, kept, prime).solve(modular(images, prime))
 
     def of_unit(unit: int) -> Any:
-        own = place[unit * size] + np.arange(size)
+        inside_unit = position[unit * size] + np.arange(size)
         seen = [[0] * size for _ in range(size)]
-        for column, line in zip(own.tolist(), seen, strict=True):
+        for column, line in zip(inside_unit.tolist(), seen, strict=True):
             for row in np.flatnonzero(images[:, column]).tolist():
                 entry = int(images[row, column])
-                for other, second in enumerate(own.tolist()):
+                for other, second in enumerate(inside_unit.tolist()):
                     line[other] += entry * int(solved[row, second])
         return flint.nmod_mat(size, size, [entry % prime for line in seen for entry in line], prime)
 
@@ -275,8 +275,8 @@ def _decided_by_row(asked: AskedUnits, integers: RowIntegers, kept: IndexArray) 
     unit_of, column = np.divmod(np.arange(count * k), k)
     totals = asked.functional(unit_of, column)
     b, squares = asked.whole_images_of(totals, integers)[kept], asked.variances(totals)
-    told = _Eliminated.of(M[np.ix_(kept, kept)], apart, prime).forms(b)
-    yes = np.array([(square - own) % prime == 0 for square, own in zip(squares, told, strict=True)])
+    seen = _Eliminated.of(M[np.ix_(kept, kept)], apart, prime).forms(b)
+    yes = np.array([(square - own) % prime == 0 for square, own in zip(squares, seen, strict=True)])
     nothing = np.zeros(count, dtype=np.bool_)
     return Decided(directions=directions, identifiable=yes.reshape(count, k), undecided=nothing)
 
@@ -290,8 +290,8 @@ def _without_common_persons(M: WholeArray) -> IndexArray:
     inside = np.zeros(len(M), dtype=np.bool_)
     for row in np.argsort(np.count_nonzero(pairs, axis=1), kind="stable").tolist():
         inside[row] = not np.any(pairs[row] & inside)
-    found = np.flatnonzero(inside)
-    return found if 2 * found.size > len(M) else found[:0]
+    rows = np.flatnonzero(inside)
+    return rows if 2 * rows.size > len(M) else rows[:0]
 
 
 @frozen(slots=False)
@@ -328,18 +328,18 @@ class _Eliminated:
 
     def forms(self, images: WholeArray) -> list[int]:
         """bᵀM⁻¹b for columns b, if M is regular."""
-        own, prime = images[self.apart], self.prime
-        told = [
+        of_apart, prime = images[self.apart], self.prime
+        squares = [
             sum(int(entry) ** 2 * inverse for entry, inverse in zip(line, self.inverses, strict=True))
-            for line in own.T.tolist()
+            for line in of_apart.T.tolist()
         ]
         if not self.rest.size:
-            return told
+            return squares
         right = modular(images[self.rest], prime)
         if self.apart.size:
-            right -= self.between.transpose() * _scaled(own, self.inverses, prime)
+            right -= self.between.transpose() * _scaled(of_apart, self.inverses, prime)
         products = right.transpose() * self.left.solve(right)
-        return [entry + int(products[place, place]) for place, entry in enumerate(told)]
+        return [entry + int(products[place, place]) for place, entry in enumerate(squares)]
 
 
 def _scaled(table: WholeArray, factors: list[int], prime: int) -> Any:

@@ -85,12 +85,12 @@ class RowForm:
         off = 0.0
         if np.any(reach):
             off = float((reach.T @ device.get(absolute_product(inverse, device.put(reach))))[0, 0])
-        own, spread = inverse_error_and_spread(scaled, inverse)
+        off_unit, spread = inverse_error_and_spread(scaled, inverse)
         inverse *= scale[:, None]
         inverse *= scale
         bound = math.inf
-        if own < 1 and (off := error + (gamma(12) * spread + off) / (1 - own)) < 1:
-            bound = (1 + own) / (1 - off) - 1
+        if off_unit < 1 and (off := error + (gamma(12) * spread + off) / (1 - off_unit)) < 1:
+            bound = (1 + off_unit) / (1 - off) - 1
         if not device.host and rows.size == numbers:
             return cls(placed=inverse, error=bound)
         full = np.zeros((numbers + 1, numbers + 1))

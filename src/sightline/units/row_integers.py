@@ -117,15 +117,15 @@ class RowIntegers:
         if disjoint:
             sizes = np.diagonal(self.table)[rows].tolist()
             return lambda i, j: pow(sizes[i], -1, prime) if i == j else 0
-        made, place = self.inverses.get(prime), {row: row for row in range(rows.size)}
+        made, column_of = self.inverses.get(prime), {row: row for row in range(rows.size)}
         if made is None and _FEW_COLUMNS * chosen.size < rows.size:
             unit = np.zeros((rows.size, chosen.size), dtype=np.int64)
             unit[chosen, np.arange(chosen.size)] = 1
             made = self.modular(rows, rows, prime).solve(modular(unit, prime))
-            place = {row: column for column, row in enumerate(chosen.tolist())}
+            column_of = {row: column for column, row in enumerate(chosen.tolist())}
         elif made is None:
             made = self.inverses[prime] = self.modular(rows, rows, prime).inv()
-        return lambda i, j: int(made[i, place[j]])
+        return lambda i, j: int(made[i, column_of[j]])
 
     def whole(self, rows: IndexArray, columns: IndexArray) -> Any:
         """M over some rows and columns, as whole numbers of FLINT."""
@@ -247,22 +247,24 @@ def first_independent(products: FloatArray) -> BoolArray:
         end = min(size, start + PANEL)
         panel = products[start:, start:end] - factor[start:, :rank] @ factor[start:end, :rank].T
         square = panel[: end - start]
-        own: list[int] = []  # its independent rows
+        independent: list[int] = []  # its independent rows
         lower = np.zeros_like(square)  # the factor of this square
         least = ROUNDING * np.diagonal(products)[start:end]
         if (whole := _factor(square)) is not None and np.all(np.diagonal(whole) ** 2 > least):
-            own, lower = list(range(end - start)), whole
-        for place in range(end - start) if not own else ():
-            pivot = float(square[place, place])
-            if pivot > least[place]:
-                lower[place:, len(own)] = column = square[place:, place] / np.sqrt(pivot)
-                square[place:, place:] -= np.outer(column, column)
-                own.append(place)
-        columns = slice(rank, rank + len(own))
-        factor[start:end, columns] = lower[:, : len(own)]
-        factor[end:, columns] = panel[end - start :, own] @ np.linalg.inv(lower[own, : len(own)]).T
-        kept[start + np.array(own, dtype=np.intp)] = True
-        rank += len(own)
+            independent, lower = list(range(end - start)), whole
+        for line in range(end - start) if not independent else ():
+            pivot = float(square[line, line])
+            if pivot > least[line]:
+                lower[line:, len(independent)] = column = square[line:, line] / np.sqrt(pivot)
+                square[line:, line:] -= np.outer(column, column)
+                independent.append(line)
+        columns = slice(rank, rank + len(independent))
+        factor[start:end, columns] = lower[:, : len(independent)]
+        factor[end:, columns] = (
+            panel[end - start :, independent] @ np.linalg.inv(lower[independent, : len(independent)]).T
+        )
+        kept[start + np.array(independent, dtype=np.intp)] = True
+        rank += len(independent)
     return kept
 
 

@@ -149,12 +149,12 @@ class RowNoise:
             each = self.information * self.summed
             return block.sums(each, 2) * (1 + gamma(4 * self.information.size))
         forms, error = self.precision.read(block.by_column())
-        found = (forms[:, 0, 0] + error).reshape(-1, block.times.shape[1])
-        return np.broadcast_to(found, block.times.shape)
+        information = (forms[:, 0, 0] + error).reshape(-1, block.times.shape[1])
+        return np.broadcast_to(information, block.times.shape)
 
     def take(self, rows: IndexArray) -> RowNoise:
         """The noise of some of the rows."""
-        own = replace(
+        taken = replace(
             self,
             information=self.information[rows],
             variance=self.variance[rows],
@@ -164,7 +164,7 @@ class RowNoise:
             summed=self.summed if isinstance(self.summed, float) else self.summed[rows],
         )
         if not self.shared:
-            return own
+            return taken
         if self.whitener is not None:
             inside = self.whitener[:, rows]
             used, others = inside.any(axis=1), np.delete(self.whitener, rows, axis=1)
@@ -173,7 +173,9 @@ class RowNoise:
                 made = self.precision.matrix[:-1, :-1][places], self.covariance[places]
                 return RowNoise.whitened_by(inside[used], self.error, made)
         error = self.error if self.whitener is None else self._inverse_error
-        return replace(own, given_covariance=self.covariance[np.ix_(rows, rows)], whitener=None, error=error)
+        return replace(
+            taken, given_covariance=self.covariance[np.ix_(rows, rows)], whitener=None, error=error
+        )
 
     @property
     def _inverse_error(self) -> float:

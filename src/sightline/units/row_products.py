@@ -166,8 +166,8 @@ class PrecisionRange:
     at_a_time: ClassVar[int] = AT_A_TIME
 
     def of_block(self, block: UnitColumns | PanelBlock) -> Arrays:
-        own = row_precision(self.prior, self.noise, block)
-        return {"least": float(own.min()), "most": float(own.max())}
+        precision = row_precision(self.prior, self.noise, block)
+        return {"least": float(precision.min()), "most": float(precision.max())}
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
         return {"least": min(part["least"] for part in parts), "most": max(part["most"] for part in parts)}
@@ -220,9 +220,9 @@ class _Lines:
         weights = np.ones(self.rows.shape[1]) if all_one(self.weights) else self.weights.T
         for p, first in enumerate(slots):
             once = counts * weights[p]
-            own = np.bincount(first.rows, once * weights[p], first.span)
+            squares = np.bincount(first.rows, once * weights[p], first.span)
             places = np.arange(first.start, first.start + first.span - 1)
-            table[places, places] += own[:-1]
+            table[places, places] += squares[:-1]
             for q, second in enumerate(slots[:p]):
                 both = (once if weights.ndim == 1 else once * weights[q], (first.rows, second.rows))
                 counted = sparse.coo_array(both, shape=(first.span, second.span)).toarray()[:-1, :-1]

@@ -478,13 +478,13 @@ class DenseSolver:
         """Σ⁻¹ of the noise over the rows that were made whole."""
         two = flint.arb(2)
         if not self.noise.shared:
-            own = [
+            precisions = [
                 two ** (2 * shift) / flint.arb(entry)
                 for entry, shift in zip(self.noise.variance.tolist(), shifts, strict=True)
             ]
             zero = flint.arb(0)
             return flint.arb_mat(
-                [[x if i == j else zero for j in range(len(own))] for i, x in enumerate(own)]
+                [[x if i == j else zero for j in range(len(precisions))] for i, x in enumerate(precisions)]
             )
         if self.noise.whitener is not None:
             white = flint.arb_mat(
@@ -505,14 +505,14 @@ class DenseSolver:
         kept, X = self.independent.rows, self._inverse_products
         size, features = asked.counts.shape[1], sparse.lil_array((asked.counts.size, unit.size))
         for column, chosen in enumerate(unit.tolist()):
-            own = slice(chosen * size, (chosen + 1) * size)
+            columns_of_unit = slice(chosen * size, (chosen + 1) * size)
             if size > MANY_ROWS and len(asked.kernel) == 1:
                 sharpest = self._sharpest_by_row(asked, chosen, int(directions[chosen]))
             else:
                 square, axes = np.linalg.eigh(asked.squares(chosen))
                 varying = square > 1e-9 * square[-1]  # a category's indicators sum up to one
                 root = axes[:, varying] / np.sqrt(square[varying])
-                images = asked.images[:, own].toarray()[kept] @ root
+                images = asked.images[:, columns_of_unit].toarray()[kept] @ root
                 places = slice(root.shape[1] - directions[chosen], None)
                 touched = np.flatnonzero(images.any(axis=1))
                 own_products = images[touched].T @ X[np.ix_(touched, touched)] @ images[touched]
@@ -524,15 +524,15 @@ class DenseSolver:
                     noise = self._noise_root @ (X[:, touched] @ images[touched] @ identifiable)
                     best = np.linalg.svd(noise, full_matrices=False)[2][-1]
                 sharpest = root @ (identifiable @ best)
-            features[own, [column]] = sharpest
+            features[columns_of_unit, [column]] = sharpest
         return features.tocsc()
 
     def _sharpest_by_row(self, asked: AskedUnits, unit: int, directions: int) -> FloatArray:
         """The same for a person with many columns: combinations y of rows with My = M_p y."""
         kept, X, R = self.independent.rows, self._inverse_products, self._by_information.matrix
         size = asked.counts.shape[1]
-        own, counts = slice(unit * size, (unit + 1) * size), asked.counts[unit].astype(np.float64)
-        columns = asked.block.table(self.numbers)[own, :-1].tocsc()[:, kept]
+        columns_of_unit, counts = slice(unit * size, (unit + 1) * size), asked.counts[unit].astype(np.float64)
+        columns = asked.block.table(self.numbers)[columns_of_unit, :-1].tocsc()[:, kept]
         touched = np.flatnonzero(np.diff(columns.indptr))
         table = columns[:, touched].toarray()
         K = np.linalg.cholesky(X[np.ix_(touched, touched)]).T

@@ -67,27 +67,27 @@ class RowSteps:
         shape = columns, max(1, int(each.max(initial=0)))
         rows, signs = np.full(shape, numbers, dtype=np.int32), np.zeros(shape, dtype=np.int8)
         rows[column, slot], signs[column, slot] = row, np.where(table[row, column], 1, -1)
-        found = cls(order=order, parent=parent, rows=rows, signs=signs)
-        below = found.below(np.append(np.ones(numbers), 0.0))[rows]
+        steps = cls(order=order, parent=parent, rows=rows, signs=signs)
+        below = steps.below(np.append(np.ones(numbers), 0.0))[rows]
         entries = (below * signs).sum(axis=1)
         spread = (below * np.abs(signs)).sum(axis=1)
-        return found if spread.max(initial=0.0) <= _SPREAD * entries.max(initial=0.0) else None
+        return steps if spread.max(initial=0.0) <= _SPREAD * entries.max(initial=0.0) else None
 
     def below(self, of_rows: FloatArray) -> FloatArray:
         """Tᵀ of a vector or a matrix over rows, with a last zero: the sum over each row and all below it."""
-        found = of_rows.copy()
+        below = of_rows.copy()
         for row in self.order[::-1].tolist():
             if self.parent[row] < len(self.parent):
-                found[self.parent[row]] += found[row]
-        return found
+                below[self.parent[row]] += below[row]
+        return below
 
     def _above(self, of_steps: FloatArray) -> FloatArray:
         """T of a matrix over steps: the sum over each row and all above it."""
-        found = of_steps.copy()
+        above = of_steps.copy()
         for row in self.order.tolist():
             if self.parent[row] < len(self.parent):
-                found[row] += found[self.parent[row]]
-        return found
+                above[row] += above[self.parent[row]]
+        return above
 
     def form(self, matrix: FloatArray) -> FloatArray:
         """TᵀYT, made once for each Y."""

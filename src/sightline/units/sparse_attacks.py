@@ -96,7 +96,7 @@ class Dependencies:
         With bounds on their relative errors. ``met`` are the combinations that each recipe has a row of.
         """
         spread = sparse.diags_array(self.variances)
-        own = np.asarray(recipes.power(2).T @ self.variances)
+        before = np.asarray(recipes.power(2).T @ self.variances)
         u = _at_pattern(met, self.combinations.T @ (spread @ recipes))
         reach = _at_pattern(met, abs(self.combinations).T @ (spread @ abs(recipes)))
         count = np.intp(met.shape[0])
@@ -104,14 +104,14 @@ class Dependencies:
         roots = np.sqrt(np.abs(self.inverse.values[diagonal]))
         sums = np.add.reduceat(np.append(reach * roots[met.indices], 0.0), met.indptr[:-1])
         size = np.where(np.diff(met.indptr) > 0, sums, 0.0) ** 2
-        explained = np.zeros(own.size)
+        explained = np.zeros(before.size)
         for columns, pairs, (a, b) in _pairs_met(met):
             values = self.inverse.values[np.searchsorted(self.keys, pairs)]
             weight = u[met.indptr[columns][:, None] + np.arange(int(a.max()) + 1)]
             explained[columns] = np.sum(values * weight[:, a] * weight[:, b] * np.where(a == b, 1, 2), axis=1)
-        least = own - explained
+        least = before - explained
         terms = int(np.max(np.diff(recipes.indptr), initial=0)) + 2 * _MOST_MET + 8
-        off = self.inverse.relative_error * explained + 4 * terms * UNIT * (own + size)
+        off = self.inverse.relative_error * explained + 4 * terms * UNIT * (before + size)
         with np.errstate(invalid="ignore", divide="ignore"):
             return least, np.where(off < least / 2, 2 * off / least, math.inf)
 
@@ -173,12 +173,12 @@ def _met(combinations: Any, recipes: Any) -> Any:
 def _at_pattern(pattern: Any, table: Any) -> FloatArray:
     """The entries of a sparse table at those of a pattern that holds them all, in the pattern's order."""
     table = sparse.csc_array(table)
-    keys, own = (
+    keys, stored = (
         np.repeat(np.arange(one.shape[1]), np.diff(one.indptr)) * np.intp(one.shape[0]) + one.indices
         for one in (pattern, table)
     )
     values = np.zeros(keys.size)
-    values[np.searchsorted(keys, own)] = table.data
+    values[np.searchsorted(keys, stored)] = table.data
     return values
 
 
@@ -267,14 +267,14 @@ class _Reached:
         pairs = np.unique(target * np.intp(width) + component)
         free = [0] * width  # the first column that a component is not yet in
         block = np.zeros(count, dtype=np.intp)
-        owner, own = pairs // width, (pairs % width).tolist()
+        owner, components = pairs // width, (pairs % width).tolist()
         bounds = np.searchsorted(owner, np.arange(count + 1)).tolist()
-        for place in range(count):
-            mine = own[bounds[place] : bounds[place + 1]]
+        for side in range(count):
+            mine = components[bounds[side] : bounds[side + 1]]
             column = max((free[one] for one in mine), default=0)
-            for one in mine:
-                free[one] = column + 1
-            block[place] = column
+            for other in mine:
+                free[other] = column + 1
+            block[side] = column
         keys = block[owner] * width + pairs % width
         order = np.argsort(keys)
         return cls(
@@ -287,5 +287,5 @@ class _Reached:
 
     def owner(self, component: IndexArray, block: IndexArray) -> IndexArray:
         """The right side that each entry of a solution belongs to."""
-        found: IndexArray = self.owners[np.searchsorted(self.keys, block * self.width + component)]
-        return found
+        owners: IndexArray = self.owners[np.searchsorted(self.keys, block * self.width + component)]
+        return owners

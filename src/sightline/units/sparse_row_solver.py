@@ -105,8 +105,8 @@ class PairForm(RowForm):
         """As of a dense form; not a number at pairs that nobody is in."""
         high, low = np.maximum(rows[:, None], rows).astype(np.int64), np.minimum(rows[:, None], rows)
         keys = high * self.pairs.size + low
-        place = np.minimum(np.searchsorted(self.pairs.keys, keys), self.pairs.keys.size - 1)
-        return np.asarray(np.where(self.pairs.keys[place] == keys, self.matrix[place], np.nan))
+        position = np.minimum(np.searchsorted(self.pairs.keys, keys), self.pairs.keys.size - 1)
+        return np.asarray(np.where(self.pairs.keys[position] == keys, self.matrix[position], np.nan))
 
     def forms(self, block: UnitColumns) -> FloatArray:
         assert isinstance(block, UnitBlock)  # dense tables have dense products

@@ -103,12 +103,12 @@ def _tried(
     first = np.searchsorted(group[order], np.arange(joined.shape[0]))
     weak = np.maximum.reduceat(np.where(there, lines, 0.0)[:, order], first, axis=1)
     lowest = np.minimum.reduceat(np.where(there, base, np.inf)[:, order], first, axis=1)
-    found = prior.target.grouped_precision(
+    together = prior.target.grouped_precision(
         np.floor(members).astype(np.intp).ravel(), (weak * (1 + 1e-9)).ravel()
     )
-    found = found.reshape(members.shape)
-    better = whole & (found < lowest)
-    return np.where(better[:, group], found[:, group], base)
+    together = together.reshape(members.shape)
+    better = whole & (together < lowest)
+    return np.where(better[:, group], together[:, group], base)
 
 
 def _groups(rows: Any, weights: Any, slices: FloatArray) -> IndexArray:

@@ -101,8 +101,8 @@ class Units:
     ) -> Units:
         """Kinds of persons with one row each: different columns."""
         times = np.ones(len(rows), dtype=np.intp)
-        own: Arrays = {"rows": rows, "weights": weights, "times": times, "people": people}
-        return cls(**own, numbers=numbers, starts=np.arange(len(rows) + 1), distinct=True)
+        arrays: Arrays = {"rows": rows, "weights": weights, "times": times, "people": people}
+        return cls(**arrays, numbers=numbers, starts=np.arange(len(rows) + 1), distinct=True)
 
     def __len__(self) -> int:
         return len(self.people)
@@ -215,12 +215,12 @@ class Units:
 
     def summed(self, values: FloatArray) -> FloatArray:
         """Of every column, its weights times the values of the numbers that it is in."""
-        found, with_none = np.empty(len(self.rows)), np.append(values, 0.0)
+        sums, with_none = np.empty(len(self.rows)), np.append(values, 0.0)
         step = max(1, AT_A_TIME // max(1, self.rows.shape[1]))
-        for start in range(0, len(found), step):
-            own = slice(start, start + step)
-            found[own] = (with_none[self.rows[own]] * self.weights[own]).sum(axis=1)
-        return found
+        for start in range(0, len(sums), step):
+            some = slice(start, start + step)
+            sums[some] = (with_none[self.rows[some]] * self.weights[some]).sum(axis=1)
+        return sums
 
     def blocks(self, most_columns: float = math.inf, *, at_a_time: int = AT_A_TIME) -> Iterator[UnitBlock]:
         """All kinds, or those with few columns: of one row, then of several, as many columns each."""
@@ -263,15 +263,15 @@ class Units:
         group = self.groups
         first = np.full(int(group.max()) + 1, len(group), dtype=np.intp)
         np.minimum.at(first, group[rows], rows)
-        found = families(group[rows], np.repeat(many, sizes[many]))
-        return [(kinds, first[own]) for kinds, own in found]
+        alike = families(group[rows], np.repeat(many, sizes[many]))
+        return [(kinds, first[own]) for kinds, own in alike]
 
     def panels(self) -> Iterator[PanelBlock]:
         """Persons with many rows, family by family."""
         if not self._families:
             return
         group, alike, k = self.groups, self.alike, self.each
-        place = np.zeros(int(group.max()) + 1, dtype=np.intp)
+        line_of = np.zeros(int(group.max()) + 1, dtype=np.intp)
         shape = len(group), k, self.rows.shape[1]
         for kinds, lines in self._families:
             columns = UnitBlock(
@@ -282,21 +282,21 @@ class Units:
                 alike=np.ones(lines.size),
                 kinds=np.arange(lines.size),
             )
-            place[group[lines]] = np.arange(lines.size)
+            line_of[group[lines]] = np.arange(lines.size)
             step = max(1, AT_A_TIME // lines.size)
             for start in range(0, kinds.size, step):
-                own = kinds[start : start + step]
-                sizes = np.diff(self.starts)[own] // k
-                rows = _ranges(self.starts[own] // k, sizes)
-                where = np.repeat(np.arange(own.size), sizes) * lines.size + place[group[rows]]
-                times = np.bincount(where, self.times[::k][rows], own.size * lines.size)
+                some = kinds[start : start + step]
+                sizes = np.diff(self.starts)[some] // k
+                rows = _ranges(self.starts[some] // k, sizes)
+                where = np.repeat(np.arange(some.size), sizes) * lines.size + line_of[group[rows]]
+                times = np.bincount(where, self.times[::k][rows], some.size * lines.size)
                 yield PanelBlock(
                     columns=columns,
                     numbers=self.numbers,
-                    times=times.astype(np.intp).reshape(own.size, lines.size),
-                    people=self.people[own],
-                    alike=alike[own],
-                    kinds=own,
+                    times=times.astype(np.intp).reshape(some.size, lines.size),
+                    people=self.people[some],
+                    alike=alike[some],
+                    kinds=some,
                 )
 
     def every_block(self, at_a_time: int = AT_A_TIME) -> Iterator[UnitBlock | PanelBlock]:

@@ -40,9 +40,11 @@ def write(  # many parameters: what dp_accounting does not know
     **queries: str,
 ) -> list[Path]:
     """Write a record of every event: ``queries`` has the SQL of each by name, in the order of the events."""
-    own = version("dp-accounting")
-    if ".".join(own.split(".")[:2]) not in TESTED:
-        raise CannotExport(f"expected dp_accounting {' or '.join(TESTED)}, got {own}; it was not tested")
+    installed = version("dp-accounting")
+    if ".".join(installed.split(".")[:2]) not in TESTED:
+        raise CannotExport(
+            f"expected dp_accounting {' or '.join(TESTED)}, got {installed}; it was not tested"
+        )
     events = list(_events(accountant.ledger, 1))
     in_all = sum(times for _, times in events)
     if len(queries) == in_all:  # the ledger has equal events in a row as one, of whatever queries they were
@@ -79,7 +81,7 @@ def write(  # many parameters: what dp_accounting does not know
             "published": True,
         }
         facts |= dict.fromkeys(("sql", "record", "secret", "bounds"), "stated") | {"times": "read"}
-        about = {"engine": f"dp-accounting {own}", "privacy_unit": record, "facts": facts}
+        about = {"engine": f"dp-accounting {installed}", "privacy_unit": record, "facts": facts}
         # Each time, of its own relation of neighbours: Gaussian noise has a rho, Laplace noise an epsilon.
         about["privacy_parameters"] = (
             {"rho": 0.5 / multiplier**2} if law == "gaussian" else {"epsilon": 1 / multiplier}

@@ -53,10 +53,10 @@ def write(  # many parameters: what OpenDP does not know
     ``record`` is the column that says whose row it is. ``secret`` is needed where no sum or mean names one
     column. ``hidden`` lists by query the groups that were not published because a noisy count was too small.
     """
-    own = version("opendp")
-    if ".".join(own.split(".")[:2]) not in TESTED:
+    installed = version("opendp")
+    if ".".join(installed.split(".")[:2]) not in TESTED:
         raise CannotExport(
-            f"expected OpenDP {' or '.join(TESTED)}, got {own}; this exporter was not tested with it"
+            f"expected OpenDP {' or '.join(TESTED)}, got {installed}; this exporter was not tested with it"
         )
     texts = {}
     for name, query in queries.items():
@@ -65,7 +65,7 @@ def write(  # many parameters: what OpenDP does not know
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, CannotExport) else "a query that cannot be read back"
             raise CannotExport(f"{name}: {reason}") from error
-        content["about"] |= {"engine": f"opendp {own}"} | (
+        content["about"] |= {"engine": f"opendp {installed}"} | (
             {"published_at": published_at} if published_at else {}
         )
         texts[name] = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -103,11 +103,11 @@ def _record(
         release |= {"withhold": hidden, "hidden_by_noise": True}
         facts |= {"withhold": "stated", "hidden_by_noise": "read"}
     data: dict[str, Any] = {}
-    found = secret or (next(iter(plan.bounds)) if len(plan.bounds) == 1 else None)
-    if found is not None:
-        data["secret"], facts["secret"] = found, "stated" if secret else "derived"
-    if found in plan.bounds:
-        data["bounds"], facts["bounds"] = plan.bounds[found], "read"
+    asked_about = secret or (next(iter(plan.bounds)) if len(plan.bounds) == 1 else None)
+    if asked_about is not None:
+        data["secret"], facts["secret"] = asked_about, "stated" if secret else "derived"
+    if asked_about in plan.bounds:
+        data["bounds"], facts["bounds"] = plan.bounds[asked_about], "read"
     if record is not None:
         data["record"], facts["record"] = record, "stated"
     rows = context.d_in
@@ -322,10 +322,10 @@ def _root(node: Any) -> str:
     if isinstance(node, dict) and set(node) == {"Column"}:
         return str(node["Column"])
     inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    found = {name for one in inner for name in [_root(one)] if name}
-    if len(found) > 1:
+    columns = {name for one in inner for name in [_root(one)] if name}
+    if len(columns) > 1:
         raise CannotExport("expected sums of one column")
-    return found.pop() if found else ""
+    return columns.pop() if columns else ""
 
 
 def _name(node: Any) -> str:

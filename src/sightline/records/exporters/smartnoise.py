@@ -40,9 +40,11 @@ def write(
     ``hidden`` lists by query the groups that were not published because a noisy count was too small
     (``censor_dims``).
     """
-    own = version("smartnoise-sql")
-    if ".".join(own.split(".")[:2]) not in TESTED:
-        raise CannotExport(f"expected SmartNoise SQL {' or '.join(TESTED)}, got {own}; it was not tested")
+    installed = version("smartnoise-sql")
+    if ".".join(installed.split(".")[:2]) not in TESTED:
+        raise CannotExport(
+            f"expected SmartNoise SQL {' or '.join(TESTED)}, got {installed}; it was not tested"
+        )
     texts = {}
     for name, sql in queries.items():
         try:
@@ -50,7 +52,7 @@ def write(
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, CannotExport) else "a query that cannot be read back"
             raise CannotExport(f"{name}: {reason}") from error
-        content["about"] |= {"engine": f"smartnoise-sql {own}", "neighbours": "add-remove"}
+        content["about"] |= {"engine": f"smartnoise-sql {installed}", "neighbours": "add-remove"}
         content["about"] |= {"published_at": published_at} if published_at else {}
         texts[name] = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     Path(folder).mkdir(parents=True, exist_ok=True)

@@ -40,9 +40,11 @@ def write(
 
     ``record`` is the column that says whose row it is.
     """
-    own = version("tmlt.analytics")
-    if ".".join(own.split(".")[:2]) not in TESTED:
-        raise CannotExport(f"expected Tumult Analytics {' or '.join(TESTED)}, got {own}; it was not tested")
+    installed = version("tmlt.analytics")
+    if ".".join(installed.split(".")[:2]) not in TESTED:
+        raise CannotExport(
+            f"expected Tumult Analytics {' or '.join(TESTED)}, got {installed}; it was not tested"
+        )
     texts = {}
     for name, (query, budget) in queries.items():
         try:
@@ -50,7 +52,7 @@ def write(
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             reason = str(error) if isinstance(error, CannotExport) else "a query that cannot be read back"
             raise CannotExport(f"{name}: {reason}") from error
-        content["about"] |= {"engine": f"tmlt.analytics {own}"}
+        content["about"] |= {"engine": f"tmlt.analytics {installed}"}
         content["about"] |= {"published_at": published_at} if published_at else {}
         texts[name] = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     Path(folder).mkdir(parents=True, exist_ok=True)
