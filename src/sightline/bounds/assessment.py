@@ -269,9 +269,11 @@ class SlicedExposure(UnitExposure):
     @classmethod
     def of(cls, design: Design, slices: EqualSlices, sums: UnitExposure) -> SlicedExposure:
         """Every kind as its equal among those of the sums."""
-        own = {name: getattr(sums, name)[slices.kind_of] for name in ("lower", "upper", "error", "near")}
+        of_equals = {
+            name: getattr(sums, name)[slices.kind_of] for name in ("lower", "upper", "error", "near")
+        }
         return cls(
-            **own,
+            **of_equals,
             design=design,
             solved=sums.solved,
             information=sums.information[slices.kind_of],
@@ -314,18 +316,18 @@ class SlicedExposure(UnitExposure):
     @cached_property
     def _decided(self) -> Decided:
         """As of the equals; what is identifiable between the slices of a sum comes on top."""
-        found, summed = self.sums._decided, self.slices.summed
+        decided, summed = self.sums._decided, self.slices.summed
         seen = np.flatnonzero(self.sums.directions > 0)
-        directions = found.directions.copy()
+        directions = decided.directions.copy()
         for copies in np.unique(summed[summed > 1]) if seen.size else ():
             between = attacked(self.sums.design.take(summed == copies), seen).directions
             directions += between * int(copies - 1)
-        own = self.slices.kind_of
+        equal = self.slices.kind_of
         alone = self.slices.own_slice >= 0
         return Decided(
-            directions=np.where(alone, found.directions[own], directions[own]),
-            identifiable=found.identifiable[own],
-            undecided=found.undecided[own],
+            directions=np.where(alone, decided.directions[equal], directions[equal]),
+            identifiable=decided.identifiable[equal],
+            undecided=decided.undecided[equal],
         )
 
     @cached_property
@@ -361,21 +363,21 @@ def assess(
     asked = _Asked(upper=upper, limit=limit, least=least, attacks=attacks)
     if not len(design.units):
         return _of_nobody(design)
-    found = _assessed_by_parts(design, asked)
-    return found if attacks else found.without_attacks()
+    exposure = _assessed_by_parts(design, asked)
+    return exposure if attacks else exposure.without_attacks()
 
 
 def _assessed_by_parts(design: Design, asked: _Asked) -> UnitExposure:
-    found = _all_rows(design, asked)
+    exposure = _all_rows(design, asked)
     ends: dict[str, Any] = {
-        name: np.broadcast_to(getattr(found, name), found.lower.shape).copy() for name in _ENDS
+        name: np.broadcast_to(getattr(exposure, name), exposure.lower.shape).copy() for name in _ENDS
     }
     several = False
     for rows, kinds in parts(design):
-        several, own = True, _rows_in_order(design.take(rows).knowing(~kinds), asked)
+        several, of_part = True, _rows_in_order(design.take(rows).knowing(~kinds), asked)
         for name, end in ends.items():
-            end[kinds] = getattr(own, name)
-    return replace(found, **ends) if several else _rows_in_order(design, asked, found)
+            end[kinds] = getattr(of_part, name)
+    return replace(exposure, **ends) if several else _rows_in_order(design, asked, exposure)
 
 
 def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = None) -> UnitExposure:
@@ -490,10 +492,10 @@ def _with_exact(design: Design, found: UnitExposure, upper: bool) -> UnitExposur
         others[~inside] = _assess(design.take(~exact).knowing(inside), upper).lower
     among = np.maximum(among_alike(design.units), swap_bounds(design))[:, None]
     single = (design.units.people == 1)[:, None]
-    told = alone.identifiable
+    given_away = alone.identifiable
     if design.prior.categories == 1:  # of several rows of a person any feature
-        told = told | (alone.directions > 0)[:, None]
-    high = np.where(told & single, 0.0, found.upper)
+        given_away = given_away | (alone.directions > 0)[:, None]
+    high = np.where(given_away & single, 0.0, found.upper)
     lower = np.minimum(np.where(inside[:, None], among * design.noise.share, others), high)
     by = np.where(inside[:, None], int(Bound.ALIKE), int(Bound.HIDDEN))
     return replace(found, lower=lower, upper=high, given=alone.identifiable, by=by)
@@ -551,9 +553,9 @@ def _as_read(design: Design) -> Design:
 def lower_of_some(design: Design, kinds: IndexArray) -> FloatArray:
     """The lower ends of some kinds, among all others, without those that need other units' columns."""
     some = replace(design, units=design.units.choose(kinds))
-    found = exposure_of(some, unit_brackets(design), alone=False)
+    exposure = exposure_of(some, unit_brackets(design), alone=False)
     among = among_alike(design.units)[kinds, None] * design.noise.share
-    return np.minimum(np.maximum(found.lower, among), found.upper)
+    return np.minimum(np.maximum(exposure.lower, among), exposure.upper)
 
 
 def attacked(design: Design, kinds: IndexArray) -> UnitExposure:
@@ -648,8 +650,8 @@ def _of_single_rows(design: Design, linear: Any, block: Any) -> FloatArray:
     """Kinds × what is asked: what the linear attack leaves of the single row that it sees best."""
     k, C = design.prior.categories, design.prior.scale * design.prior.kernel
     left, off = linear.left(block.rows_apart(k), C)
-    own = (np.diagonal(left, axis1=1, axis2=2) + off[:, None]) / C[0, 0]
+    kept = (np.diagonal(left, axis1=1, axis2=2) + off[:, None]) / C[0, 0]
     # Of n rows alike it sees their sum over √n, and of each an n-th.
     times = block.times[:, ::k].reshape(-1, 1)
-    each = np.where(times > 0, 1 - (1 - own) / np.maximum(times, 1), 1.0)
+    each = np.where(times > 0, 1 - (1 - kept) / np.maximum(times, 1), 1.0)
     return np.asarray(each.reshape(len(block), -1, k).min(axis=1))

@@ -140,12 +140,12 @@ class PopulationPrior(ByPairs):
 
     def alone(self, seen: Seen) -> FloatArray:
         # The form of super() without arguments does not work in a class with slots.
-        found = ByPairs.alone(self, seen)
-        told = replace(seen, hidden_information=math.inf, precision=math.inf, alike=1.0)
+        kept = ByPairs.alone(self, seen)
+        beside = replace(seen, hidden_information=math.inf, precision=math.inf, alike=1.0)
         inside = np.zeros(np.shape(seen.information))
         for width, weight in self._widths():
-            inside += weight * UniformPrior(0.0, width).lower(told)
-        return np.maximum(found, inside * (1 - ROUNDING))
+            inside += weight * UniformPrior(0.0, width).lower(beside)
+        return np.maximum(kept, inside * (1 - ROUNDING))
 
     def lower_of_rows(self, information: FloatArray, *, unsigned: FloatArray) -> FloatArray:
         """Nothing: the bound on neighbours is for even chances. What the noise guarantees is left."""
@@ -206,8 +206,8 @@ def _distances(bins: tuple[Bin, ...]) -> Distances:
     there = mass > 0
     mass, square = mass[there], fourth[there] / second[there]
     edges = np.geomspace(square.min(), square.max(), _GATHERED + 1)
-    place = np.clip(np.searchsorted(edges, square, side="right") - 1, 0, _GATHERED - 1)
-    masses, moments = np.bincount(place, mass), np.bincount(place, mass * square)
+    bin_of = np.clip(np.searchsorted(edges, square, side="right") - 1, 0, _GATHERED - 1)
+    masses, moments = np.bincount(bin_of, mass), np.bincount(bin_of, mass * square)
     used = masses > 0
     return (masses[used] / masses.sum()).tolist(), (moments[used] / masses[used]).tolist()
 

@@ -104,9 +104,9 @@ def _levels_below(values: FloatArray, component: IndexArray) -> Marks:
     order = np.lexsort((rounded, component))
     first = np.diff(component[order], prepend=-1) != 0
     new = first | (rounded[order] != np.append(np.nan, rounded[order][:-1]))
-    place = np.cumsum(new)
-    below = np.empty(place.size, dtype=np.uint64)
-    below[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    level = np.cumsum(new)
+    below = np.empty(level.size, dtype=np.uint64)
+    below[order] = level - np.maximum.accumulate(np.where(first, level, 0))
     return below
 
 
@@ -129,14 +129,14 @@ def _first_alike(marks: Marks, component: IndexArray, used: NDArray[np.bool_]) -
 
 def _summed(values: Marks, place: IndexArray, size: int) -> Marks:
     """Sums modulo 2^64: of the same values in any order the same."""
-    found = np.zeros(size, dtype=np.uint64)
-    np.add.at(found, place, values)
-    return found
+    sums = np.zeros(size, dtype=np.uint64)
+    np.add.at(sums, place, values)
+    return sums
 
 
 def _mixed(values: Marks) -> Marks:
     """Splitmix64: numbers that differ have marks that differ in about half of their bits."""
-    found = values + np.uint64(0x9E3779B97F4A7C15)
-    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(found ^ (found >> np.uint64(31)))
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)))

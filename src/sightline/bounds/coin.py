@@ -91,8 +91,8 @@ class CoinPrior(NoDensity):
     def _risk(self, information: FloatArray) -> FloatArray:
         """f over v."""
         nodes, logarithms = _table(self.share)
-        place = np.log(np.clip(information, _LEAST, _MOST))
-        risk = np.exp(np.interp(place, nodes, logarithms))
+        position = np.log(np.clip(information, _LEAST, _MOST))
+        risk = np.exp(np.interp(position, nodes, logarithms))
         # Below the first node a chord from zero information; beyond the last one nothing is sure to remain.
         first = -np.expm1(logarithms[0])
         risk = np.where(information < _LEAST, 1 - first * (np.asarray(information) / _LEAST), risk)
@@ -150,5 +150,5 @@ def logistic_upper(remaining: FloatArray, *, gaussian: bool, values: int = 2) ->
     rate = 1.0 if k == 2 else k * math.log(k - 1) / (2 * (k - 2))
     m = np.sqrt(rate * (1 - share) / share)
     c = (np.sqrt(1 + 2 * m**2) - 1) / m
-    found = np.exp(-(m**2) / 2) if gaussian else np.exp(-c * m) / (1 - c**2 / 2)
-    return np.minimum(found * (k / (2 * math.sqrt(k - 1)) * (1 + 1e-9)), 1.0)
+    risk = np.exp(-(m**2) / 2) if gaussian else np.exp(-c * m) / (1 - c**2 / 2)
+    return np.minimum(risk * (k / (2 * math.sqrt(k - 1)) * (1 + 1e-9)), 1.0)

@@ -92,9 +92,9 @@ class PersonRows:
     def _forms(self, form: Any, sums: Any) -> tuple[FloatArray, FloatArray]:
         """qᵀYq of every feature, and a bound on its error."""
         Y, q = form.among(self.touched), self.table.T @ sums
-        found = np.einsum("im,im->m", q, Y @ q)
+        forms = np.einsum("im,im->m", q, Y @ q)
         size = np.sqrt(np.maximum(np.diagonal(Y), 0.0)) @ (np.abs(self.table.T) @ abs(sums))
         if not form.error < 1:
-            return found, np.full(found.size, np.inf)
+            return forms, np.full(forms.size, np.inf)
         rounding = gamma(2 * sum(self.table.shape) + 16) * size**2
-        return found, rounding + form.error / (1 - form.error) * found
+        return forms, rounding + form.error / (1 - form.error) * forms

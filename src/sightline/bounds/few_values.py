@@ -90,20 +90,20 @@ class FewValues:
 
     def by_genies(self, wide: BoolArray) -> FloatArray:
         """Persons × values asked: what remains at least, of those who are asked for; 0 of others."""
-        found = np.zeros((len(self.kinds), len(self.asked)))
+        lower = np.zeros((len(self.kinds), len(self.asked)))
         known: dict[bytes, FloatArray] = {}
         for persons, kinds in self.components(wide):
             for chosen in self._systems(persons, wide):
-                own = np.unique(self.kinds[chosen]) if chosen.size < persons.size else kinds
-                own = own[own >= 0]
+                listed = np.unique(self.kinds[chosen]) if chosen.size < persons.size else kinds
+                listed = listed[listed >= 0]
                 position = np.full(self.rows.counts.size, -1)
-                position[own] = np.arange(own.size)
+                position[listed] = np.arange(listed.size)
                 places = np.where(self.kinds[chosen] >= 0, position[self.kinds[chosen]], -1)
-                key = self.rows.key_of(own) + places.tobytes() + self.times[chosen].tobytes()
+                key = self.rows.key_of(listed) + places.tobytes() + self.times[chosen].tobytes()
                 if key not in known:
-                    known[key] = self._by_one_system(own, places, self.times[chosen])
-                found[chosen] = np.maximum(found[chosen], known[key])
-        return found * self.share
+                    known[key] = self._by_one_system(listed, places, self.times[chosen])
+                lower[chosen] = np.maximum(lower[chosen], known[key])
+        return lower * self.share
 
     def _systems(self, persons: IndexArray, wide: BoolArray) -> list[IndexArray]:
         """Persons of a component who are looked at together: all, or those with nearly the same numbers."""
@@ -121,13 +121,13 @@ class FewValues:
     def _by_one_system(self, kinds: IndexArray, places: IndexArray, times: IndexArray) -> FloatArray:
         """The bounds of persons whose rows are at some places among the kinds."""
         genies = self._genies(kinds)
-        found = np.zeros((len(places), len(self.asked)))
+        lower = np.zeros((len(places), len(self.asked)))
         sizes = np.count_nonzero(places >= 0, axis=1)
         for size in np.unique(sizes[sizes > 0]).tolist():
-            own = sizes == size
+            alike = sizes == size
             for column, value in enumerate(self.asked):
-                found[own, column] = genies.of_persons(value, places[own, :size], times[own, :size])
-        return found
+                lower[alike, column] = genies.of_persons(value, places[alike, :size], times[alike, :size])
+        return lower
 
     def _genies(self, kinds: IndexArray) -> Genies:
         """Those of some kinds of rows, in numbers with Gaussian noise; others must not change."""
@@ -149,7 +149,7 @@ class FewValues:
         All of them below the limit, and a few more; or, if only the least end is asked for, as many as it
         takes until the least is of one who was looked at.
         """
-        found, now = np.zeros((len(self.kinds), len(self.asked))), low.copy()
+        lower, now = np.zeros((len(self.kinds), len(self.asked))), low.copy()
         sizes = np.where(self.kinds >= 0, self.times, 0).sum(axis=1)
         order = np.argsort(low, kind="stable")
         order = order[(wide & (sizes <= _FEW_ROWS))[order]][:_MOST_PERSONS]
@@ -158,25 +158,25 @@ class FewValues:
         step = _ALWAYS if least else max(1, order.size)
         for start in range(0, order.size, step):
             some = order[start : start + step]
-            found[some] = self._by_moves(some, sizes)[some] * self.share
-            now[some] = np.maximum(now[some], found[some].min(axis=1))
+            lower[some] = self._by_moves(some, sizes)[some] * self.share
+            now[some] = np.maximum(now[some], lower[some].min(axis=1))
             if least and now[order[: start + step]].min() <= now.min():
                 break
-        return found
+        return lower
 
     def _by_moves(self, some: IndexArray, sizes: IndexArray) -> FloatArray:
         """Persons × values asked, of some of them."""
-        found = np.zeros((len(self.kinds), len(self.asked)))
+        lower = np.zeros((len(self.kinds), len(self.asked)))
         asked = np.zeros(len(self.kinds), dtype=np.bool_)
         asked[some] = True
         for persons, kinds in self.components(asked):
             for near, together in self._nearby(persons[asked[persons]], kinds):
                 for size in np.unique(sizes[together]).tolist():
-                    own = together[sizes[together] == size]
-                    for start in range(0, own.size, _AT_A_TIME):
-                        part = own[start : start + _AT_A_TIME]
-                        found[part] = near.left(self.kinds[part], self.times[part], self.asked)
-        return found
+                    alike = together[sizes[together] == size]
+                    for start in range(0, alike.size, _AT_A_TIME):
+                        part = alike[start : start + _AT_A_TIME]
+                        lower[part] = near.left(self.kinds[part], self.times[part], self.asked)
+        return lower
 
     def _nearby(self, persons: IndexArray, kinds: IndexArray) -> Iterator[tuple[_Nearby, IndexArray]]:
         """Persons with the kinds of rows around theirs: all of the component, or those that sorting by their
@@ -192,10 +192,10 @@ class FewValues:
         persons = persons[np.argsort(rank[self.kinds[persons, 0]], kind="stable")]
         for start in range(0, persons.size, _AT_A_TIME):
             some = persons[start : start + _AT_A_TIME]
-            own = np.unique(self.kinds[some])
+            listed = np.unique(self.kinds[some])
             first = int(rank[self.kinds[some[0], 0]])
             around = order[max(0, first - most // 4) : first + most // 4]
-            yield self._nearby_kinds(np.union1d(around, own[own >= 0])), some
+            yield self._nearby_kinds(np.union1d(around, listed[listed >= 0])), some
 
     def _nearby_kinds(self, kinds: IndexArray) -> _Nearby:
         table, scale, law = self.rows.answers_and_scales(kinds)
@@ -227,11 +227,11 @@ class _Nearby:
     def _products(self) -> tuple[FloatArray, FloatArray]:
         """(Kinds · values + 1)²: products of columns, with zeros for no row; and those of other numbers."""
         columns = len(self.kinds) * self.chances.size
-        found = np.zeros((2, columns + 1, columns + 1))
-        for into, table in zip(found, (self.gaussian, self.still), strict=True):
+        products = np.zeros((2, columns + 1, columns + 1))
+        for into, table in zip(products, (self.gaussian, self.still), strict=True):
             lines = table.reshape(columns, -1)
             into[:-1, :-1] = lines @ lines.T
-        return found[0], found[1]
+        return products[0], products[1]
 
     @cached_property
     def _laplace_columns(self) -> FloatArray:
@@ -289,7 +289,7 @@ class _Nearby:
         rows = np.array([line for line, _ in local])
         places = np.minimum(rows[:, :, None] * values, len(self.kinds) * values)
         kept = (rows < len(self.kinds))[:, :, None]
-        found = np.zeros((len(kinds), len(asked)))
+        lower = np.zeros((len(kinds), len(asked)))
         known: dict[bytes, float] = {}  # of many categories all have the same numbers but for their names
         for column, value in enumerate(asked):
             order = np.array([value, *(other for other in range(values) if other != value)])
@@ -310,25 +310,25 @@ class _Nearby:
             ends = table.left(seen[new], away[new], there[new], rounding).tolist()
             for place, end in zip(new, ends, strict=True):
                 known[keys[place]] = end
-            found[:, column] = [known[key] for key in keys]
-        return found
+            lower[:, column] = [known[key] for key in keys]
+        return lower
 
     def _local(
         self, kinds: IndexArray, times: IndexArray, others: int, rectangles: int
     ) -> tuple[IndexArray, int]:
         """The rows of a person and those near them, first those of rectangles; and how many of these."""
-        own, count = np.searchsorted(self.kinds, kinds[kinds >= 0]), times[kinds >= 0]
+        position, count = np.searchsorted(self.kinds, kinds[kinds >= 0]), times[kinds >= 0]
         left = self.counts.copy()
-        left[own] -= count
-        apart = np.where(left > 0, self._ranked[own].min(axis=0), np.inf)
+        left[position] -= count
+        apart = np.where(left > 0, self._ranked[position].min(axis=0), np.inf)
         order = np.argsort(apart, kind="stable")[:others]
         order = order[left[order] > 0]
         chosen: list[int] = []
         if rectangles and order.size > 1:
             corners = np.lexsort((-left, apart))[:_CORNERS]  # of those equally near the kinds of most people
-            chosen = self._rectangles(int(own[0]), corners[left[corners] > 0], left, rectangles)
+            chosen = self._rectangles(int(position[0]), corners[left[corners] > 0], left, rectangles)
         nearest = np.repeat(order, np.minimum(left[order], others).astype(np.intp))
-        rows = np.concatenate([np.repeat(own, count), chosen, nearest]).astype(np.intp)
+        rows = np.concatenate([np.repeat(position, count), chosen, nearest]).astype(np.intp)
         size = int(count.sum()) + others
         return np.append(rows, np.full(size, len(self.kinds)))[:size], len(chosen) // 3
 

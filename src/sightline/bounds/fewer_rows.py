@@ -51,14 +51,14 @@ def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
     column, row = lines.nonzero()
     kind = owner[column]
     # Rows that share noise are connected, too.
-    one, other = design.noise.covariance.nonzero() if design.noise.shared else (row[:0], row[:0])
+    first, other = design.noise.covariance.nonzero() if design.noise.shared else (row[:0], row[:0])
     label, before = np.arange(units.numbers), np.full(units.numbers, -1)
     of_kind = np.full(len(units), units.numbers)
     while not np.array_equal(label, before):  # the least number of a row of the part
         before = label.copy()
         np.minimum.at(of_kind, kind, label[row])
         np.minimum.at(label, row, of_kind[kind])
-        np.minimum.at(label, one, label[other])
+        np.minimum.at(label, first, label[other])
     names = np.intersect1d(label, of_kind)
     # Kinds in no row, and rows of nobody, are strangers, too: searches that list them go elsewhere.
     one_part = names.size == 1 and bool(np.all(label == names) and np.all(of_kind == names))
@@ -111,8 +111,8 @@ def _given_away(units: Units, design: Design) -> FloatArray:
     gaussian = noise.information * width**2 * design.prior.target.most_variance
     with np.errstate(invalid="ignore"):
         pure = np.where(np.isfinite(noise.loss), noise.loss * width, np.inf)
-    found = np.where(noise.laplace > 0, pure, gaussian)
-    return np.where(noise.exact, np.inf, found)
+    nats = np.where(noise.laplace > 0, pure, gaussian)
+    return np.where(noise.exact, np.inf, nats)
 
 
 def _spread_beside(table: FloatArray, exact: FloatArray, people: FloatArray) -> FloatArray:

@@ -61,7 +61,7 @@ def hermite_coefficients(information: FloatArray, odds: FloatArray) -> tuple[Flo
     By the trapezoidal rule: the nearest pole of the logistic function is :math:`\pi/\sqrt G` from the line,
     so that steps of h err by :math:`e^{-2\pi^2/(h\sqrt G)}`, which is below e^-43.
     """
-    values, place = np.unique(np.stack([information.ravel(), odds.ravel()]), axis=1, return_inverse=True)
+    values, number_of = np.unique(np.stack([information.ravel(), odds.ravel()]), axis=1, return_inverse=True)
     G, tilt = values[:, None]
     step = min(0.125, 0.45 / np.sqrt(max(1.0, float(G.max(initial=0.0)))))
     nodes = np.arange(-_REACH, _REACH + step, step)
@@ -73,9 +73,11 @@ def hermite_coefficients(information: FloatArray, odds: FloatArray) -> tuple[Flo
     shift = np.sqrt(G) * nodes[:, None]
     sides = np.stack([-_logistic(tilt - G / 2 + shift), _logistic(-tilt - G / 2 - shift)])
     alpha, products = (table * masses) @ sides, masses @ (sides[:, None] * sides)
-    place = place.ravel()
+    number_of = number_of.ravel()
     shape = information.shape
-    return alpha[:, :, place].reshape(2, TERMS + 1, *shape), products[:, :, place].reshape(2, 2, *shape)
+    return alpha[:, :, number_of].reshape(2, TERMS + 1, *shape), products[:, :, number_of].reshape(
+        2, 2, *shape
+    )
 
 
 @frozen(slots=False)
@@ -221,8 +223,8 @@ class Genies:
         """Genies × values: c of the indicator of every value."""
         number, values = len(self.pairs), self.chances.size
         signs = np.zeros((number, values))
-        for place, (first, second) in enumerate(self.pairs):
-            signs[place, first], signs[place, second] = -1.0, 1.0
+        for pair, (first, second) in enumerate(self.pairs):
+            signs[pair, first], signs[pair, second] = -1.0, 1.0
         return self.left_alone[:, None] * np.tile(signs, (len(self.columns), 1))
 
     @cached_property
@@ -237,10 +239,10 @@ class Genies:
         between two rows of a kind.
         """
         made = self.__dict__.setdefault("_made", {})
-        found: tuple[FloatArray, FloatArray, FloatArray]
+        weighted: tuple[FloatArray, FloatArray, FloatArray]
         if value in made:
-            found = made[value]
-            return found
+            weighted = made[value]
+            return weighted
         number, kinds = len(self.pairs), len(self.columns)
         together, differences = self._systems
         product = self._products[:, value].reshape(kinds, number)
@@ -250,12 +252,12 @@ class Genies:
         weights = scale[:, None] * scipy.linalg.cho_solve(
             self._factor, scale[:, None] * right, check_finite=False
         )
-        own = self._apart[:, :, value]
-        numerator = np.sum(own * product, axis=1) ** 2
-        denominator = np.einsum("ke,kef,kf->k", own, differences, own)
+        alone = self._apart[:, :, value]
+        numerator = np.sum(alone * product, axis=1) ** 2
+        denominator = np.einsum("ke,kef,kf->k", alone, differences, alone)
         apart = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
-        found = made[value] = weights, together @ weights, apart
-        return found
+        weighted = made[value] = weights, together @ weights, apart
+        return weighted
 
     @cached_property
     def _factor(self) -> tuple[FloatArray, bool]:
@@ -292,8 +294,10 @@ class Genies:
         rest = ((1 - r / n) * apart[kinds])[:, :, None] * np.eye(kinds.shape[1])
         # cᵀλ reads the genies of the rows themselves, λᵀCλ all.
         product = self._products[:, value].reshape(-1, number)
-        own = weights.reshape(-1, number, weights.shape[1])[kinds[:, :, None], :, kinds[:, None, :]]
-        numerators = np.einsum("pie,pije->pij", product[kinds], own) * scale + rest
+        weights_of_person = weights.reshape(-1, number, weights.shape[1])[
+            kinds[:, :, None], :, kinds[:, None, :]
+        ]
+        numerators = np.einsum("pie,pije->pij", product[kinds], weights_of_person) * scale + rest
         if kinds.shape[1] == 1:
             system = np.einsum("gk,gk->k", weights, image)[kinds[:, 0], None, None]
         else:

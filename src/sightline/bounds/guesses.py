@@ -111,13 +111,13 @@ def _against(
 ) -> tuple[FloatArray, FloatArray]:
     """The two bounds from how far every other value is from one of them."""
     away = np.abs(np.delete(table, first, axis=1) - table[:, [first]])  # kinds × other values × answers
-    told = np.square(away[:, :, law == GAUSSIAN]).sum(axis=2)
+    moved = np.square(away[:, :, law == GAUSSIAN]).sum(axis=2)
     laplace = away[:, :, law == LAPLACE]
     certain = np.any(away[:, :, law >= EXACT] > 0, axis=2)
-    affinity = np.exp(np.sum(np.log1p(laplace / 2) - laplace / 2, axis=2) - told / 8)
+    affinity = np.exp(np.sum(np.log1p(laplace / 2) - laplace / 2, axis=2) - moved / 8)
     a, b = np.delete(chances, first), float(chances[first])
     excess = (a - b + np.sqrt(np.maximum((a + b) ** 2 - 4 * a * b * affinity**2, 0.0))) / 2
-    mu = np.sqrt(told)
+    mu = np.sqrt(moved)
     odds = np.log(a / b) / np.maximum(mu, 1e-9)
     normal = a * _normal(mu / 2 + odds) - b * _normal(odds - mu / 2)
     normal = np.where(mu > 1e-9, normal, np.maximum(a - b, 0.0))
@@ -126,8 +126,8 @@ def _against(
     # Two other values are no further apart than both together are from this one.
     loss = laplace.sum(axis=2)
     apart, more = (np.sort(one, axis=1)[:, -2:].sum(axis=1) for one in (mu, loss))
-    found = np.exp(np.minimum(more, 50.0)) * _normal(NormalDist().inv_cdf(FALSE_ALARMS) + apart)
-    return np.minimum(right, 1.0), np.where(certain.any(axis=1), 1.0, np.minimum(found, 1.0))
+    chance = np.exp(np.minimum(more, 50.0)) * _normal(NormalDist().inv_cdf(FALSE_ALARMS) + apart)
+    return np.minimum(right, 1.0), np.where(certain.any(axis=1), 1.0, np.minimum(chance, 1.0))
 
 
 def _normal(x: FloatArray) -> FloatArray:

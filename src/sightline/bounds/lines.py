@@ -164,12 +164,12 @@ def _ties_by_mean(order: IndexArray, counts: FloatArray, moved: FloatArray, apar
     sizes = np.diff(ends, prepend=0)
     several = (sizes > 1) & (ends <= _FIRST)
     for end, size in zip(ends[several].tolist(), sizes[several].tolist(), strict=True):
-        for place in range(end - size, end - 1):
-            before, left = order[:place], order[place:end]
+        for start in range(end - size, end - 1):
+            before, left = order[:start], order[start:end]
             sums = (moved[:, before] @ counts[before])[:, None] + moved[:, left] * counts[left]
             lengths = np.sum(sums**2, axis=0) / (counts[before].sum() + counts[left]) ** 2
             nearest = int(np.argmax(lengths <= lengths.min() * (1 + ROUNDING)))
-            order[place:end] = [left[nearest], *np.delete(left, nearest)]
+            order[start:end] = [left[nearest], *np.delete(left, nearest)]
     return order
 
 
@@ -209,9 +209,9 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     columns = DistinctColumns.of(units)
     groups = columns.counts.size
     # Units with the same rows have the same bracket.
-    own = np.zeros((number, groups))
-    np.add.at(own, (np.repeat(np.arange(number), np.diff(units.starts)), columns.group), units.times)
-    first, block = distinct_lines(own)
+    precision = np.zeros((number, groups))
+    np.add.at(precision, (np.repeat(np.arange(number), np.diff(units.starts)), columns.group), units.times)
+    first, block = distinct_lines(precision)
     low, high = lower[first, 0] / design.noise.share, upper[first, 0]
     wide = np.flatnonzero((high > WIDE * low) & (sizes[first] <= FEW_ROWS))
     chosen = wide[np.argsort(low[wide] / high[wide], kind="stable")][:_MOST_SEARCHED]
@@ -224,7 +224,7 @@ def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArr
     best = np.zeros(first.size)
     for size in np.unique(sizes[first[chosen]]).tolist():
         some = chosen[sizes[first[chosen]] == size]
-        best[some] = search.bounds(own[first[some]].astype(np.intp), low[some])
+        best[some] = search.bounds(precision[first[some]].astype(np.intp), low[some])
     improved = (np.minimum(best, high) * design.noise.share)[block]
     return np.asarray(np.maximum(lower, improved[:, None]))
 
@@ -325,9 +325,9 @@ class _Search:
         counts = self.columns.counts
         inverse = np.linalg.inv(np.diag(12 / np.maximum(counts, 1.0)) + self.gram)
         seen = self.gram - self.gram @ inverse @ self.gram
-        own = seen[columns[:, :, None], columns[:, None, :]]
-        found = np.linalg.eigh(own)[1].swapaxes(1, 2)
-        return np.where(np.abs(found) < 1e-6, 0.0, found)
+        products = seen[columns[:, :, None], columns[:, None, :]]
+        axes = np.linalg.eigh(products)[1].swapaxes(1, 2)
+        return np.where(np.abs(axes) < 1e-6, 0.0, axes)
 
     def _directions(
         self, columns: IndexArray, own: FloatArray, others: FloatArray, penalties: FloatArray
@@ -413,12 +413,14 @@ class _Search:
             if not error < 1:
                 return np.full((flats, len(lines) // flats, len(lines) // flats), np.inf)
         shape = len(entries), flats, len(lines) // flats
-        found = np.einsum("nfi,nfj->fij", moved.reshape(shape), other.reshape(shape))
+        information = np.einsum("nfi,nfj->fij", moved.reshape(shape), other.reshape(shape))
         # Rounding of the sums, then of the form, counts as if it added information.
         lengths, off = lengths.reshape(flats, -1), off.reshape(flats, -1)
         most = (lengths + off)[:, :, None] * (lengths + off)[:, None]
         added = most - (1 - 2 * rounding) * lengths[:, :, None] * lengths[:, None]
-        return np.asarray((found + np.where(found < 0, -added, added)) * (self.width**2 / (1 - error)))
+        return np.asarray(
+            (information + np.where(information < 0, -added, added)) * (self.width**2 / (1 - error))
+        )
 
 
 def _shared_by_size(others: FloatArray, sizes: FloatArray) -> FloatArray:

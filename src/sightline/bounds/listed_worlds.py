@@ -113,11 +113,11 @@ class _Worlds:
         logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, self.counts.max() + 1)))])
         for table, number in zip(self.table, self.counts.tolist(), strict=True):
             ways = ways_of(number, self.chances.size)
-            own = logs[number] - logs[ways].sum(axis=1) + ways @ np.log(self.chances)
+            log_chances = logs[number] - logs[ways].sum(axis=1) + ways @ np.log(self.chances)
             total = (total[:, None, :] + ways @ table).reshape(-1, total.shape[1])
             shares = np.tile(ways / max(number, 1), (len(chance), 1))
             held = [np.repeat(one, len(ways), axis=0) for one in held] + [shares]
-            chance = (chance[:, None] + own).ravel()
+            chance = (chance[:, None] + log_chances).ravel()
         return total, np.exp(chance), held
 
     @cached_property
@@ -126,9 +126,9 @@ class _Worlds:
         over the states that have them.
         """
         total, chance, held = self._states
-        first, place = distinct_lines(total)
-        chances = np.asarray(np.bincount(place, chance), dtype=np.float64)
-        means = [[np.bincount(place, chance * value) for value in one.T] for one in held]
+        first, answer_of = distinct_lines(total)
+        chances = np.asarray(np.bincount(answer_of, chance), dtype=np.float64)
+        means = [[np.bincount(answer_of, chance * value) for value in one.T] for one in held]
         return total[first], chances, np.asarray(means) / chances
 
     def posterior_means(self, draws: int) -> FloatArray:
@@ -140,13 +140,13 @@ class _Worlds:
         """Persons × values: what would remain if all numbers were published without noise."""
         _, chances, shares = self.answers
         means = shares - self.chances[:, None]
-        found = np.zeros((len(persons), self.chances.size))
-        for place, rows in enumerate(persons):
+        kept = np.zeros((len(persons), self.chances.size))
+        for line, rows in enumerate(persons):
             for value in asked:
-                own = means[rows, value]
-                seen = np.linalg.eigvalsh((own * chances) @ own.T)[-1]
-                found[place, value] = 1 - seen / (self.chances[value] * (1 - self.chances[value]))
-        return np.maximum(found - ROUNDING, 0.0)
+                means_of_person = means[rows, value]
+                seen = np.linalg.eigvalsh((means_of_person * chances) @ means_of_person.T)[-1]
+                kept[line, value] = 1 - seen / (self.chances[value] * (1 - self.chances[value]))
+        return np.maximum(kept - ROUNDING, 0.0)
 
     def _posteriors(self, draws: int) -> Iterator[FloatArray]:
         """The chances of all different numbers after each of some drawn answers, a few at a time."""

@@ -189,8 +189,8 @@ class Exposures:
 
     def smallest_groups(self) -> IndexArray:
         """Groups of several records whose sum is identifiable, the smallest first."""
-        found = np.flatnonzero(self.groups.identifiable & (self.groups.sizes > 1))
-        return found[np.argsort(self.groups.sizes[found], kind="stable")]
+        listed = np.flatnonzero(self.groups.identifiable & (self.groups.sizes > 1))
+        return listed[np.argsort(self.groups.sizes[listed], kind="stable")]
 
     def members(self, group: int) -> IndexArray:
         """The records of a group."""
@@ -222,17 +222,17 @@ class LoweredRecords:
         answers = np.arange(releases.row_count)
         if isinstance(law, CorrelatedNoise):
             answers = np.sort(law.independent)
-        place = members.groups(unknown)
-        people = np.bincount(place[unknown])
+        group_of = members.groups(unknown)
+        people = np.bincount(group_of[unknown])
         first = np.full(people.size, members.records)
-        np.minimum.at(first, place[unknown], np.flatnonzero(unknown))
+        np.minimum.at(first, group_of[unknown], np.flatnonzero(unknown))
         used = members if answers.size == members.row_count else members.take(answers)
         design = Design(
             units=used.units(first, people),
             noise=_row_noise(releases, answers),
             prior=UnitPrior(target=prior),
             release=releases.release_of[answers],
-            place=place,
+            place=group_of,
         )
         return cls(releases=releases, design=design, answers=answers, first=first)
 
@@ -253,16 +253,16 @@ class LoweredRecords:
         **of_kinds: Any,
     ) -> Exposures:
         """Numbers of the kinds, laid out over all records: what is known has none."""
-        place, numbers = self.design.place, {}
+        unit_of, numbers = self.design.place, {}
         for name, values in of_kinds.items():
             otherwise = np.nan if values.dtype == np.float64 else False
-            numbers[name] = np.where(place >= 0, values[place], otherwise).astype(values.dtype)
+            numbers[name] = np.where(unit_of >= 0, values[unit_of], otherwise).astype(values.dtype)
             numbers[name].setflags(write=False)
         return Exposures(
             **numbers,
             touched=numbers["information"] > 0,
-            known=place < 0,
-            group=place,
+            known=unit_of < 0,
+            group=unit_of,
             groups=Groups(sizes=self.people, identifiable=sums, rmse=sums_rmse, first=self.first),
             evidence=rank.evidence,
             rank=rank.rank,
@@ -369,14 +369,14 @@ class _KnownOthers:
         forms, _ = noise.about(block)
         information = forms[:, 0, 0]
         linear = information if noise.shared else block.sums(1 / noise.variance, 2)[:, 0]
-        own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
+        of_laplace = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
         alone = block.sums((noise.laplace == 0).astype(np.float64), 0)[:, 0] == 0
         return {
             "kinds": block.kinds,
             "information": information,
             "linear_information": linear,
             "laplace_answers": block.sums(noise.laplace, 0)[:, 0],
-            "laplace_information": np.where(alone, information, np.minimum(own, information)),
+            "laplace_information": np.where(alone, information, np.minimum(of_laplace, information)),
         }
 
     def merged(self, parts: Any) -> dict[str, Any]:
@@ -468,5 +468,5 @@ class MembershipDesign(LinearReleases):
         with reporting(progress), placed.incidence.device.memory_refused():
             _require_noise_to_count(placed)
             lowered = LoweredRecords.of(placed, prior_on(domain, prior), unknown)
-            found = assess(lowered.design)
-            return (_with_others_known if isinstance(known, Known) else _laid_out)(lowered, found)
+            exposure = assess(lowered.design)
+            return (_with_others_known if isinstance(known, Known) else _laid_out)(lowered, exposure)

@@ -105,13 +105,13 @@ class MoveTable:
     @cached_property
     def together(self) -> FloatArray:
         """Sides × sides × moves × moves: the chance that two moves are on these sides."""
-        chances, found = np.append(self.chances, 1.0), np.zeros((2, 2, len(self.moves), len(self.moves)))
+        chances, agreeing = np.append(self.chances, 1.0), np.zeros((2, 2, len(self.moves), len(self.moves)))
         for s, t in itertools.product(range(2), repeat=2):
             first, second = self.held[s][:, None], self.held[t][None]
             agree = np.all((first < 0) | (second < 0) | (first == second), axis=2)
             either = chances[np.maximum(first, second)].prod(axis=2)
-            found[s, t] = np.where(agree, either, 0.0)
-        return found
+            agreeing[s, t] = np.where(agree, either, 0.0)
+        return agreeing
 
     @cached_property
     def rectangles(self) -> BoolArray:
@@ -142,17 +142,17 @@ class MoveTable:
         # Long columns that nearly cancel lose digits: a move is told by no less than its product may be.
         lengths = np.sqrt(np.diagonal(gram, axis1=1, axis2=2)) @ np.abs(self.changes).T
         lost = rounding * lengths[:, :, None] * lengths[:, None]
-        told = np.maximum(np.diagonal(moved, axis1=1, axis2=2), 0.0)
-        told = told + np.diagonal(lost, axis1=1, axis2=2)
-        used = usable & (told <= MOST_TOLD)
+        spread = np.maximum(np.diagonal(moved, axis1=1, axis2=2), 0.0)
+        spread = spread + np.diagonal(lost, axis1=1, axis2=2)
+        used = usable & (spread <= MOST_TOLD)
         gaussian = used & ~np.any(shifts > 0, axis=2)
-        system, alone = self._system(moved, np.where(gaussian, told, 0.0), gaussian)
-        found = least_of_rows(self._larger(system, lost, gaussian), self.signs * alone[:, None])
+        system, alone = self._system(moved, np.where(gaussian, spread, 0.0), gaussian)
+        least = least_of_rows(self._larger(system, lost, gaussian), self.signs * alone[:, None])
         if shifts.any():
-            system, alone = self._by_affinities(moved, told, self.changes @ laplace, used)
+            system, alone = self._by_affinities(moved, spread, self.changes @ laplace, used)
             system = self._larger(system, lost, used)
-            found = np.maximum(found, least_of_rows(system, self.signs * alone[:, None]))
-        return np.asarray(found / (self.chances[0] * (1 - self.chances[0])))
+            least = np.maximum(least, least_of_rows(system, self.signs * alone[:, None]))
+        return np.asarray(least / (self.chances[0] * (1 - self.chances[0])))
 
     def _larger(self, system: FloatArray, lost: FloatArray, used: BoolArray) -> FloatArray:
         """C with a diagonal that makes up for an error in every product of moves.
@@ -177,8 +177,8 @@ class MoveTable:
                 chance = self.together[s, t] * ratios[s][:, None] * ratios[t]
                 total += sign * chance * affinity
         total = np.where(used[:, :, None] & used[:, None], total, 0.0)
-        own = np.abs(shifts) / 2
-        alone = np.exp(np.sum(np.log1p(own) - own, axis=2) - np.maximum(told, 0.0) / 8)
+        half = np.abs(shifts) / 2
+        alone = np.exp(np.sum(np.log1p(half) - half, axis=2) - np.maximum(told, 0.0) / 8)
         alone *= used * np.sqrt(self.sides[0] * self.sides[1])
         places = np.arange(len(self.moves))
         total[:, places, places] = np.where(used, self.sides.sum(axis=0), 1.0) + len(self.moves) * _ENTRY

@@ -75,15 +75,15 @@ class PriorAffinity:
     def lower(self, information: FloatArray, laplace: FloatArray, answers: FloatArray) -> FloatArray:
         """At most the risk, for so much information, that part of it from so many Laplace answers."""
         count = np.maximum(answers, 1.0)
-        found = np.zeros_like(information)
+        best = np.zeros_like(information)
         for step in _STEPS:
             h = np.minimum(step / np.sqrt(np.maximum(information, 1.0)), _LONGEST)
             near = self.affinity(h) * _affinity(h, information, laplace, count)
             far = self.affinity(2 * h) * _affinity(2 * h, information, laplace, count)
             # The difference is at least the prior's own, c(h) − o(2h), and cancels no more than that.
             apart = 2 * (self.stays(h) - far * (1 - ROUNDING))
-            found = np.maximum(found, np.square(h * near) / apart)
-        return found * (1 - 1e2 * ROUNDING)
+            best = np.maximum(best, np.square(h * near) / apart)
+        return best * (1 - 1e2 * ROUNDING)
 
 
 def _affinity(h: FloatArray, information: FloatArray, laplace: FloatArray, count: FloatArray) -> FloatArray:
@@ -368,11 +368,11 @@ class TwoPointPrior(NoDensity, BoundedPrior):
             exact = 4 * two_point_laplace_risk(G) * (1 - ROUNDING)
             alone = np.where(single, np.maximum(alone, exact), alone)
         group = 1 - 1 / n + np.where(seen.gaussian, 4 * table.lower(n * G), 0.0) / n
-        found = np.maximum(alone, group)
+        best = np.maximum(alone, group)
         angle = np.minimum(np.sqrt(seen.hidden_information) * self.width / 2, math.pi / 2)
         hidden = np.where(angle < math.pi / 2, np.square(np.cos(angle)) * (1 - ROUNDING), 0.0)
-        found = np.maximum(found, hidden)
-        return np.where(G == 0, 1.0, np.minimum(found, self.upper(seen)))
+        best = np.maximum(best, hidden)
+        return np.where(G == 0, 1.0, np.minimum(best, self.upper(seen)))
 
     def upper(self, seen: Seen) -> FloatArray:
         return linear_upper(seen, self.variance)

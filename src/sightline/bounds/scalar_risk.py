@@ -58,9 +58,9 @@ class RiskTable:
 
     def lower(self, information: FloatArray) -> FloatArray:
         """At most the risk; zero beyond the last node."""
-        place = next_node(self.nodes, information)
-        inside = place < self.nodes.size
-        deficit = self.deficits[np.where(inside, place, -1)]
+        node = next_node(self.nodes, information)
+        inside = node < self.nodes.size
+        deficit = self.deficits[np.where(inside, node, -1)]
         return np.where(inside, 1 / (information + deficit), 0.0)
 
 
@@ -112,15 +112,15 @@ def two_point_risk(information: FloatArray) -> FloatArray:
     [0.2251]
     """
     root = np.sqrt(np.atleast_1d(information))
-    found = np.empty(root.size)
+    risks = np.empty(root.size)
     for i, g in enumerate(root):
         step = 0.25 / max(1.0, g / 2)
         t = np.arange(-REACH, REACH + step, step)
         half = np.abs(g * t) / 2
         # sech z = 2 e^{−z} / (1 + e^{−2z}), which does not overflow.
         heights = np.exp(-(t**2) / 2 - half) * 2 / (1 + np.exp(-2 * half))
-        found[i] = step * np.sum(heights) / math.sqrt(2 * math.pi) * math.exp(-(g**2) / 8) / 4
-    return found
+        risks[i] = step * np.sum(heights) / math.sqrt(2 * math.pi) * math.exp(-(g**2) / 8) / 4
+    return risks
 
 
 LAPLACE_GRID = Grid(least=1e-2, ratio=1.006, count=3_081)  # up to 1e6
@@ -134,9 +134,9 @@ class FallingTable:
     values: FloatArray
 
     def lower(self, information: FloatArray) -> FloatArray:
-        place = next_node(self.nodes, information)
-        inside = place < self.nodes.size
-        return np.where(inside, self.values[np.where(inside, place, -1)], 0.0)
+        node = next_node(self.nodes, information)
+        inside = node < self.nodes.size
+        return np.where(inside, self.values[np.where(inside, node, -1)], 0.0)
 
 
 def two_point_laplace_risk(information: FloatArray) -> FloatArray:

@@ -48,11 +48,13 @@ def grouped_precision(members: IndexArray, weak: FloatArray) -> FloatArray:
     >>> grouped_precision(np.array([3, 4, 24, 8760]), np.zeros(4)).round(2).tolist()
     [inf, 13.63, 12.12, 12.01]
     """
-    sizes, place = np.unique(np.clip(members, LEAST_MEMBERS, _MOST_MEMBERS), return_inverse=True)
-    along, slope, across, across_slope = np.array([_constants(m) for m in sizes.tolist()]).T[:, place.ravel()]
+    sizes, size_of = np.unique(np.clip(members, LEAST_MEMBERS, _MOST_MEMBERS), return_inverse=True)
+    along, slope, across, across_slope = np.array([_constants(m) for m in sizes.tolist()]).T[
+        :, size_of.ravel()
+    ]
     largest = np.maximum(along + slope * weak, across + across_slope * weak) * (1 + _ROUNDED)
-    found = np.exp(np.ceil(np.log(largest) / _GRID) * _GRID)
-    return np.where(members >= LEAST_MEMBERS, found, np.inf)
+    precision = np.exp(np.ceil(np.log(largest) / _GRID) * _GRID)
+    return np.where(members >= LEAST_MEMBERS, precision, np.inf)
 
 
 @cache
@@ -71,13 +73,13 @@ def _nodes(values: int = 200, powers: int = 600) -> tuple[FloatArray, ...]:
 def _constants(m: int, rules: tuple[int, int] = (200, 600)) -> tuple[float, float, float, float]:
     """J and τ along the sum, and J/μ² and τ/μ² across it."""
     mass, q, d, t, weight, decay = _nodes(*rules)
-    one = decay @ mass
+    decayed = decay @ mass
 
     def mean(first: FloatArray, power: int, second: FloatArray | None = None) -> float:
         """Of a function of one row, times one of another row, over a power of s."""
         if power == 0:
             return float(mass @ first) * (1.0 if second is None else float(mass @ second))
-        rest = one ** (m - 1) if second is None else (decay @ (mass * second)) * one ** (m - 2)
+        rest = decayed ** (m - 1) if second is None else (decay @ (mass * second)) * decayed ** (m - 2)
         heights = t ** (power - 1) / math.factorial(power - 1) * (decay @ (mass * first)) * rest
         return float(weight @ heights)
 

@@ -117,19 +117,19 @@ class UnitBrackets:
         table this refutes all of a block, and no pairs of rows are looked up.
         """
         prior, form = self.solver.prior, self.solver.leverage
-        own = block if r == 1 else block.rows_apart(k)
+        single_rows = block if r == 1 else block.rows_apart(k)
         if isinstance(form, RowForm) and form.error < PROOF:
-            most = 2 * k * own.sizes(form.root).reshape(len(block), r).sum(axis=1)
+            most = 2 * k * single_rows.sizes(form.root).reshape(len(block), r).sum(axis=1)
             if np.all(block.people * most < 1 - ROUNDING):
                 return np.zeros(len(block), dtype=np.bool_)
-        leverage, off = form.read(own)
+        leverage, off = form.read(single_rows)
         each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
         return np.asarray(~(block.people * each.reshape(len(block), r).sum(axis=1) < 1 - ROUNDING))
 
     def _of_panel(self, block: PanelBlock) -> Arrays:
         """Persons with many rows: everything is asked of the largest eigenvalue of a form."""
         prior, noise, solver = self.solver.prior, self.solver.noise, self.solver
-        own = noise.about_columns(block) * block.times  # of the columns √times a
+        information_of_columns = noise.about_columns(block) * block.times  # of the columns √times a
         upper, error = np.ones((2, len(block)))
         if self.upper:
             least, most = block.ranges(solver.linear)
@@ -140,19 +140,19 @@ class UnitBrackets:
         lower = _at_least(information, block, noise, prior.target)
         for one in self.hidings[:1]:
             lower = np.maximum(lower, one.least(block) / prior.scale)
-        touched = own.max(axis=1) > 0
+        touched = information_of_columns.max(axis=1) > 0
         lower = np.where(touched, np.minimum(np.maximum(lower, 0.0), upper), 1.0)
-        found = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower[:, None] * noise.share}
-        found |= {"upper": upper[:, None], "error": error[:, None]}
+        arrays = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower[:, None] * noise.share}
+        arrays |= {"upper": upper[:, None], "error": error[:, None]}
         if self.upper:
             seen = block.at_most(solver.leverage, enough=0.9 / float(block.people.max()))
-            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched, "information": information}
-        return found
+            arrays |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched, "information": information}
+        return arrays
 
     def _of_categories(self, block: PanelBlock) -> Arrays:
         """Persons with many rows of a category: the same, of every category by itself."""
         prior, noise, solver = self.solver.prior, self.solver.noise, self.solver
-        k, K, one = prior.categories, prior.kernel, np.eye(prior.categories)
+        k, K, identity = prior.categories, prior.kernel, np.eye(prior.categories)
         information = block.of_categories(noise.form, k, own=1.0, every=0.0)[1]
         upper, error = np.ones((2, len(block), k))
         if self.upper:  # K = k I − 11ᵀ
@@ -173,18 +173,18 @@ class UnitBrackets:
             # tell no more than the two that are seen best.
             apart = not noise.shared and not block.in_common(k)
             most = np.sort(information, axis=1)[:, -2:].sum(axis=1)
-            most = most if apart else 2 * block.mixed(one).at_most(noise.form)
+            most = most if apart else 2 * block.mixed(identity).at_most(noise.form)
             bound = coin.lower(Seen(information=most, linear_information=np.zeros_like(most)))
         touched = information.max(axis=1)[:, None] > 0
         lower = np.where(touched, np.minimum(np.maximum(bound[:, None], 0.0), upper), 1.0)
-        found = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower * noise.share}
-        found |= {"upper": upper, "error": error}
+        arrays = {"kinds": block.kinds, "loose": np.zeros(len(block)), "lower": lower * noise.share}
+        arrays |= {"upper": upper, "error": error}
         if self.upper:
             enough = 0.9 * k / float(block.people.max())
             seen = block.mixed(K).at_most(solver.leverage, enough=enough) / k
-            found |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched[:, 0]}
-            found |= {"information": information.max(axis=1)}
-        return found
+            arrays |= {"near": ~(block.people * seen < 1 - ROUNDING) & touched[:, 0]}
+            arrays |= {"information": information.max(axis=1)}
+        return arrays
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
         kinds = np.concatenate([part["kinds"] for part in parts])
@@ -207,8 +207,8 @@ class UnitBrackets:
             self.solver.prior.scale * np.kron(np.eye(r), self.solver.prior.kernel), dtype=np.float64
         )
         left, off = self.solver.linear.left(block, C)
-        own = np.einsum("nrcsc->ncrs", left.reshape(len(block), r, k, r, k)) / C[0, 0]
-        least = np.linalg.eigvalsh(own)[..., 0] if r > 1 else own[..., 0, 0]
+        of_row = np.einsum("nrcsc->ncrs", left.reshape(len(block), r, k, r, k)) / C[0, 0]
+        least = np.linalg.eigvalsh(of_row)[..., 0] if r > 1 else of_row[..., 0, 0]
         error = off[:, None] / C[0, 0] + (gamma(8 * r) if r > 1 else 0.0)
         upper = np.where(error < 1, np.clip(least + np.minimum(error, 1.0), TINY, 1.0), 1.0)
         room = upper - 2 * error
@@ -232,8 +232,8 @@ class UnitBrackets:
             asked = np.flatnonzero(_at_least(sharpest, block, noise, prior.target) > lower)
         if asked.size and G.shape[1] > 1:
             sharpest[asked] = eigenvalues_at_most(G[asked])
-        own = block if asked.size == len(block) else block.only(asked)
-        lower[asked] = np.maximum(lower[asked], _at_least(sharpest[asked], own, noise, prior.target))
+        chosen = block if asked.size == len(block) else block.only(asked)
+        lower[asked] = np.maximum(lower[asked], _at_least(sharpest[asked], chosen, noise, prior.target))
         return lower, sharpest
 
     def _of_record(
@@ -253,10 +253,10 @@ class UnitBrackets:
             hidden_information = np.where(fine, behind, np.inf)
         if noise.laplace.any():
             laplace_answers = block.sums(noise.laplace, 0)[:, 0]
-            own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
-            own *= 1 - gamma(4 * self.solver.numbers)
+            of_laplace = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
+            of_laplace *= 1 - gamma(4 * self.solver.numbers)
             alone = block.sums((noise.laplace == 0).astype(np.float64), 0)[:, 0] == 0
-            laplace_information = np.where(alone, G, np.minimum(own, G))
+            laplace_information = np.where(alone, G, np.minimum(of_laplace, G))
         return prior.lower(
             Seen(
                 information=G,

@@ -100,8 +100,8 @@ class ValueRows:
         if self.noise.shared:  # noise connects numbers, too
             return np.zeros(kinds, dtype=np.intp)
         graph = sparse.coo_array((np.ones(first.size), (first, second)), shape=(size, size))
-        found = sparse.csgraph.connected_components(graph, directed=False)[1][:kinds]
-        return np.asarray(np.unique(found, return_inverse=True)[1], dtype=np.intp)
+        component = sparse.csgraph.connected_components(graph, directed=False)[1][:kinds]
+        return np.asarray(np.unique(component, return_inverse=True)[1], dtype=np.intp)
 
     def columns(self, kinds: IndexArray) -> tuple[FloatArray, IndexArray]:
         """Kinds × values × numbers of some kinds: what a row adds; and which numbers those are.
@@ -143,12 +143,12 @@ class ValueRows:
         line[listed] = np.arange(listed.size)
         chosen = np.flatnonzero(seen & (line[self.unit] >= 0))
         chosen = chosen[np.lexsort((self.kind[chosen], self.unit[chosen]))]
-        own = sizes[listed]
-        place = np.arange(chosen.size) - np.repeat(np.cumsum(own) - own, own)
+        lengths = sizes[listed]
+        slot = np.arange(chosen.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         lists = np.full((listed.size, 2 * width), -1, dtype=np.intp)
         lists[:, width:] = 0
-        lists[line[self.unit[chosen]], place] = self.kind[chosen]
-        lists[line[self.unit[chosen]], width + place] = self.times[chosen]
+        lists[line[self.unit[chosen]], slot] = self.kind[chosen]
+        lists[line[self.unit[chosen]], width + slot] = self.times[chosen]
         person = np.full(units, -1)
         if not listed.size:
             return lists[:, :width], lists[:, width:], person

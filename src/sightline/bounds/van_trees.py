@@ -123,8 +123,8 @@ def cosine_precision(information: FloatArray) -> FloatArray:
     ratio, _ = _ratio(large)
     share = 1 - 4 * ratio / large
     closed = COSINE_INFORMATION * share / (1 - COSINE_INFORMATION / large * share)
-    found = np.where(little, 1 / _series(small)[0] - small, closed)
-    return np.minimum(found * (1 + ROUNDING), COSINE_INFORMATION)
+    precision = np.where(little, 1 / _series(small)[0] - small, closed)
+    return np.minimum(precision * (1 + ROUNDING), COSINE_INFORMATION)
 
 
 def cosine_precision_slope(information: FloatArray) -> FloatArray:
@@ -228,17 +228,17 @@ def chord_bounds(
     cell's end, which is convex in :math:`\ell^2`: by Jensen's inequality its mass and mean of :math:`\ell^2`
     are enough, and these are integrals of polynomials.
     """
-    found = np.empty(len(moves))
+    bounds = np.empty(len(moves))
     # A rule of n points is exact up to the degree 2n − 1. The integrands have the degree of B plus 5.
     needed = np.ceil((counts.sum(axis=1) + 6) / 2).astype(np.intp)
     for n in np.unique(needed).tolist():
-        own, (points, weights) = np.flatnonzero(needed == n), _rule(n)
+        chosen, (points, weights) = np.flatnonzero(needed == n), _rule(n)
         step = _BLOCK // (_EDGES.size * n)
-        for start in range(0, own.size, step):
-            some = own[start : start + step]
+        for start in range(0, chosen.size, step):
+            some = chosen[start : start + step]
             density = _CellDensity.of(points, weights, moves[some], counts[some])
-            found[some] = density.bounds(information[some], gaussian=gaussian)
-    return found
+            bounds[some] = density.bounds(information[some], gaussian=gaussian)
+    return bounds
 
 
 @frozen

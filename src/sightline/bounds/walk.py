@@ -78,7 +78,7 @@ class WalkedRows:
 
     def neighbours(self, each: int) -> list[Block]:
         """Every row with those that are told from it least: of these two an exchange may stay unseen."""
-        rows, found = len(self.table), set()
+        rows, close = len(self.table), set()
         lines = self.table.reshape(rows, -1)
         scale = np.where(np.tile(self.exact, self.chances.size), 1e6, 1.0)
         gram = (lines * scale) @ (lines * scale).T
@@ -86,8 +86,8 @@ class WalkedRows:
         np.fill_diagonal(apart, np.inf)
         for row in range(rows):
             for other in np.argsort(apart[row], kind="stable")[: min(each, rows - 1)].tolist():
-                found.add((min(row, other), max(row, other)))
-        return sorted(found)
+                close.add((min(row, other), max(row, other)))
+        return sorted(close)
 
     def heat_bath(self, block: Block) -> HeatBath:
         """What redrawing a block needs."""
@@ -252,22 +252,22 @@ def walk(rows: WalkedRows, schedule: Schedule, targets: Sequence[int], seed: Seq
     generator = np.random.default_rng(list(seed))
     baths = [rows.heat_bath(block) for block in schedule.blocks]
     looks = [rows.heat_bath((row,)) for row in targets]
-    found = np.zeros((2, len(targets), rows.chances.size, schedule.worlds))
+    chances = np.zeros((2, len(targets), rows.chances.size, schedule.worlds))
     total = -(-schedule.worlds // _TOGETHER) * schedule.sweeps
     for start in range(0, schedule.worlds, _TOGETHER):
-        part = slice(start, min(start + _TOGETHER, schedule.worlds))
-        state = State.true(rows, part.stop - start, generator)
+        some = slice(start, min(start + _TOGETHER, schedule.worlds))
+        state = State.true(rows, some.stop - start, generator)
         for sweep in range(schedule.sweeps + 1):
             for end, states in enumerate((schedule.early, schedule.late)):
                 if sweep in states:
-                    for place, look in enumerate(looks):
-                        found[end, place, :, part] += look.chances(state)
+                    for target, look in enumerate(looks):
+                        chances[end, target, :, some] += look.chances(state)
             if sweep == schedule.sweeps:
                 break
             report("walking from the truth", (start // _TOGETHER * schedule.sweeps + sweep) / total)
             for bath in baths if sweep % 2 == 0 else baths[::-1]:
                 bath.redraw(state, generator)
-    return found / schedule.ends - rows.chances[:, None]
+    return chances / schedule.ends - rows.chances[:, None]
 
 
 def betting_bound(draws: FloatArray, wrong: float) -> FloatArray:
@@ -311,13 +311,13 @@ def least_kept(
     ``means`` are those of :func:`walk`; a person is a list of places among its targets.
     """
     each = wrong / (len(asked) * sum(len(rows) ** 2 for rows in persons))
-    found, estimates = np.zeros((2, len(persons), chances.size))
-    for place, rows in enumerate(persons):
+    kept, estimates = np.zeros((2, len(persons), chances.size))
+    for person, rows in enumerate(persons):
         for value in asked:
             p = float(chances[value])
             early, late = means[:, list(rows), value]
-            found[place, value], estimates[place, value] = _of_person(early, late, p, each)
-    return found, estimates
+            kept[person, value], estimates[person, value] = _of_person(early, late, p, each)
+    return kept, estimates
 
 
 def ends_of_persons(
@@ -334,16 +334,20 @@ def ends_of_persons(
     low, _ = least_kept(np.stack([posterior, posterior]), chances, persons, wrong / 2, asked=asked)
     each = wrong / 2 / (len(asked) * len(persons))
     high = np.ones((len(persons), chances.size))
-    for place, rows in enumerate(persons):
+    for person, rows in enumerate(persons):
         for value in asked:
             variance = float(chances[value] * (1 - chances[value]))
-            own = posterior[list(rows), value]
+            posterior_of_rows = posterior[list(rows), value]
             # What is seen of any one direction is seen at least: that which half of the draws see best.
-            half = own.shape[1] // 2
-            direction = np.linalg.eigh(own[:, :half] @ own[:, :half].T)[1][:, -1]
+            half = posterior_of_rows.shape[1] // 2
+            direction = np.linalg.eigh(posterior_of_rows[:, :half] @ posterior_of_rows[:, :half].T)[1][:, -1]
             span = float(max(chances[value], 1 - chances[value]) ** 2 * np.abs(direction).sum() ** 2)
-            squares = np.square(direction @ own[:, half:]) if len(rows) > 1 else np.square(own)
-            high[place, value] = 1 - span * betting_bound(np.atleast_2d(squares) / span, each)[0] / variance
+            squares = (
+                np.square(direction @ posterior_of_rows[:, half:])
+                if len(rows) > 1
+                else np.square(posterior_of_rows)
+            )
+            high[person, value] = 1 - span * betting_bound(np.atleast_2d(squares) / span, each)[0] / variance
     return low, high
 
 

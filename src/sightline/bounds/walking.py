@@ -107,10 +107,10 @@ def with_walk(design: Design, lower: FloatArray, upper: FloatArray, limit: float
     chosen = persons[np.argsort(place, kind="stable")][:_MOST_ASKED]
     straddling = np.zeros(len(few.kinds), dtype=np.bool_)
     straddling[few.person[straddles]] = True
-    found = _Walks(few=few, limit=limit / few.share, straddling=straddling).of(chosen)
+    kept = _Walks(few=few, limit=limit / few.share, straddling=straddling).of(chosen)
     improved = lower.copy()
     listed = few.person >= 0
-    improved[listed] = np.maximum(lower[listed], found[few.person[listed]] * few.share)
+    improved[listed] = np.maximum(lower[listed], kept[few.person[listed]] * few.share)
     return np.minimum(improved, np.maximum(upper, lower))
 
 
@@ -257,13 +257,15 @@ class _Walks:
         asked = np.zeros(len(few.kinds), dtype=np.bool_)
         asked[chosen] = True
         for persons, kinds in few.components(asked):
-            own = persons[asked[persons]]
+            wanted = persons[asked[persons]]
             total = float(rows.counts[kinds].sum())
-            together = total <= _MOST_ROWS or (total <= _MOST_IN_ALL and own.size * (_HIDERS + 1) * 2 > total)
+            together = total <= _MOST_ROWS or (
+                total <= _MOST_IN_ALL and wanted.size * (_HIDERS + 1) * 2 > total
+            )
             if together:
-                yield from self._task(kinds, rows.counts[kinds].astype(np.intp), own)
+                yield from self._task(kinds, rows.counts[kinds].astype(np.intp), wanted)
             else:
-                for person in own.tolist():
+                for person in wanted.tolist():
                     yield from self._task(*self._hiders(kinds, person), np.array([person]))
 
     def _task(self, kinds: IndexArray, counts: IndexArray, persons: IndexArray) -> Iterator[_Task]:
@@ -298,15 +300,15 @@ class _Walks:
     def _hiders(self, kinds: IndexArray, person: int) -> tuple[IndexArray, IndexArray]:
         """The kinds of a person's rows and of those that hide them best, and how many rows of each."""
         few, rows = self.few, self.few.rows
-        own = few.kinds[person][few.kinds[person] >= 0]
-        times = few.times[person][: own.size]
+        kinds_of_person = few.kinds[person][few.kinds[person] >= 0]
+        times = few.times[person][: kinds_of_person.size]
         # Those in the same numbers, and those who hide these in turn.
-        near = np.union1d(own, rows.sharing(own, kinds, _CANDIDATES // 4))
+        near = np.union1d(kinds_of_person, rows.sharing(kinds_of_person, kinds, _CANDIDATES // 4))
         near = np.union1d(near, rows.sharing(near, kinds, _CANDIDATES))
         table = rows.drawn(near)[0]
         lines = (table - table.mean(axis=1, keepdims=True)).reshape(near.size, -1)
         gram = lines @ lines.T
-        position = np.searchsorted(near, own)
+        position = np.searchsorted(near, kinds_of_person)
         left = rows.counts[near].copy()
         left[position] -= times
         chosen = np.zeros(near.size, dtype=np.intp)

@@ -117,8 +117,8 @@ def depressed_roots(a: FloatArray, b: FloatArray) -> list[FloatArray]:
     lone = size - a * (1 / 3) / np.where(size > 0, size, 1.0 + zero)
     lone = np.where(b < 0, -lone, lone)
     pair = -0.5 * lone
-    one = [np.where(b < 0, lone, pair), pair, np.where(b < 0, pair, lone)]
-    return [np.where(real, x, y) for x, y in zip(three, one, strict=True)]
+    roots = [np.where(b < 0, lone, pair), pair, np.where(b < 0, pair, lone)]
+    return [np.where(real, x, y) for x, y in zip(three, roots, strict=True)]
 
 
 def cubic_roots(coefficients: Sequence[FloatArray], leading: float) -> list[FloatArray]:

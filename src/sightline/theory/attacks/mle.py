@@ -266,8 +266,8 @@ def symmetric_parts(model: Model) -> list[tuple[Model, list[int]]]:
     if not places or model.whitening.ndim == 2:
         return []
     rows = tuple(model.rows[i] for i in places)
-    part = Model(rows=rows, records=model.records, whitening=model.whitening[places])
-    return [] if part.linear else [(part, places)]
+    smaller = Model(rows=rows, records=model.records, whitening=model.whitening[places])
+    return [] if smaller.linear else [(smaller, places)]
 
 
 def reordered(model: Model, whitened: FloatArray, u: FloatArray) -> list[FloatArray]:
@@ -405,9 +405,9 @@ class ConstrainedMLE:
         """The multiset that fits the symmetric releases best, in the orders that fit all releases best."""
         begins: list[FloatArray] = []
         for symmetric, places in symmetric_parts(model):
-            own = answers[places]
-            starts = self.begin(symmetric, own, box=box)
-            values = self._search(symmetric, symmetric.whiten(own), starts, box).u
+            answers_there = answers[places]
+            starts = self.begin(symmetric, answers_there, box=box)
+            values = self._search(symmetric, symmetric.whiten(answers_there), starts, box).u
             begins += [values, *reordered(model, whitened, values)]
         return begins
 

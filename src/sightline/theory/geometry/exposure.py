@@ -389,8 +389,8 @@ class Exposure:
             dimension=old.dimension,
             integer_rows=whole,
         )
-        representatives, place = kinds(together.pattern, self.frame.others)
-        frame = replace(self.frame, representatives=representatives, place=place)
+        representatives, kind_of = kinds(together.pattern, self.frame.others)
+        frame = replace(self.frame, representatives=representatives, place=kind_of)
         profiled = profile(Question(frame=frame, rows=together))
         return Exposure(labels=self.labels, geometry=together, frame=frame, profile=profiled)
 
@@ -399,9 +399,9 @@ class Exposure:
         """The information in exact fractions, unless these would be too large; not for a functional."""
         if isinstance(self.frame, FunctionalFrame) or self.identifiable is Decision.UNDECIDED:
             return []
-        jacobian, own = self.geometry.jacobian, self._own_noise
-        nuisance = self.frame.nuisance(jacobian)[own][:, self.profile.basis]
-        return exact_information(self.frame.target(jacobian)[own], nuisance, self._noise)
+        jacobian, own_noise = self.geometry.jacobian, self._own_noise
+        nuisance = self.frame.nuisance(jacobian)[own_noise][:, self.profile.basis]
+        return exact_information(self.frame.target(jacobian)[own_noise], nuisance, self._noise)
 
     @cached_property
     def _own_noise(self) -> IndexArray:
@@ -414,8 +414,8 @@ class Exposure:
     @property
     def _noise(self) -> FloatArray:
         """Scales of the noise on these answers, or its covariance matrix."""
-        noise, own = self.geometry.noise, self._own_noise
-        return noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales
+        noise, own_noise = self.geometry.noise, self._own_noise
+        return noise.covariance[np.ix_(own_noise, own_noise)] if noise.correlated else noise.scales
 
     @cached_property
     def _combinations(self) -> FloatArray:

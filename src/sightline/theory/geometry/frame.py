@@ -124,10 +124,10 @@ class FunctionalFrame(Frame):
         each = gamma(self.support.size + 4)
         missed = np.hstack([C @ across, C @ along - np.eye(width)])
         off = size @ (np.abs(missed) + each * (np.abs(C) @ np.abs(np.hstack([across, along]))))
-        found: FloatArray = each * self.lengths(rows)
-        found[self.representatives.size :] += off
-        found[: self.representatives.size] = 0.0
-        return found
+        bound: FloatArray = each * self.lengths(rows)
+        bound[self.representatives.size :] += off
+        bound[: self.representatives.size] = 0.0
+        return bound
 
     def rescaled(self, factors: FloatArray) -> Frame:
         return replace(self, coefficients=self.coefficients * factors[self.support])

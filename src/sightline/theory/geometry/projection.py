@@ -164,10 +164,10 @@ class Projection:
         # The lengths of the columns before they are combined, because those are rounded.
         lengths = np.concatenate([self.lengths[:columns], self._target_lengths @ np.abs(along)])
         off = product_error(C, X, lengths=lengths)
-        own = product_error(seen, inverse, lengths=np.linalg.norm(self.residual, axis=0) @ np.abs(along))
+        rounding = product_error(seen, inverse, lengths=np.linalg.norm(self.residual, axis=0) @ np.abs(along))
         rows = np.linalg.norm(X, axis=1)
         before = np.concatenate([cancelled[:columns][self.order], cancelled[columns:] @ np.abs(along)])
-        eta = off + own + float(np.sum((noise_error * lengths + before) * rows))
+        eta = off + rounding + float(np.sum((noise_error * lengths + before) * rows))
         return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
 
     @cached_property

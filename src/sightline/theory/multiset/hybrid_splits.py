@@ -154,8 +154,8 @@ class HybridSplits:
             return values
         apart = np.array([self.means(int(f))[1][0] for f in self.features])
         slopes = np.sqrt(apart / self.kappa) / (2 * self.family.bound)
-        told: FloatArray = exchange_bound(abs(places[partner] - places[self.target]), slopes, width)
-        return np.where(told > values, told, values)
+        left: FloatArray = exchange_bound(abs(places[partner] - places[self.target]), slopes, width)
+        return np.where(left > values, left, values)
 
     @property
     def places(self) -> FloatArray:

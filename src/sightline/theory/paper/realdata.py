@@ -141,9 +141,9 @@ def _sample(z: FloatArray, effort: Effort) -> tuple[FloatArray, FloatArray]:
     generator = np.random.default_rng(effort.seed)
     drawn = np.sort(generator.choice(z, size=(200_000, 2)), axis=1)
     drawn = drawn[drawn[:, 0] < drawn[:, 1]]
-    place = np.digitize(np.max(np.abs(drawn), axis=1), _LIMITS)
-    chosen = np.concatenate([np.flatnonzero(place == i)[: effort.trials] for i in range(len(BINS))])
-    return drawn[chosen], place[chosen]
+    interval = np.digitize(np.max(np.abs(drawn), axis=1), _LIMITS)
+    chosen = np.concatenate([np.flatnonzero(interval == i)[: effort.trials] for i in range(len(BINS))])
+    return drawn[chosen], interval[chosen]
 
 
 def draw(result: Result) -> dict[str, Any]:

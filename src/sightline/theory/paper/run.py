@@ -75,8 +75,8 @@ diag:bounds, beyond:hybrid, claims
             f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
         )
     module, full, fast = _FIGURES[label]
-    found: Figure = import_module(f"sightline.theory.paper.{module}").FIGURES[label]
-    return replace(found, full=Effort(trials=full), fast=Effort(trials=fast))
+    drawn: Figure = import_module(f"sightline.theory.paper.{module}").FIGURES[label]
+    return replace(drawn, full=Effort(trials=full), fast=Effort(trials=fast))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
