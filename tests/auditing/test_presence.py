@@ -75,6 +75,8 @@ def test_without_a_frame_the_noise_alone_counts(tmp_path: Path) -> None:
     exact = audited(tmp_path, frame, table, framed=False, **EXACT)
     assert exact.verdict.status == "failed"
     assert "that somebody is in it" in exact.verdict.text
+    assert exact.slack is not None
+    assert "give them noise before asking" in exact.slack.text
     rounded = audited(tmp_path, frame, table, framed=False, noise={"law": "rounding", "to": 5})
     assert rounded.verdict.status == "failed"
     total = "SELECT COUNT(*) AS n FROM data"
@@ -117,7 +119,10 @@ def test_without_a_frame_somebody_may_come_who_is_in_every_release() -> None:
     assert 0.55 < left < 0.7
     noise = {"noise_stddev": 1.0}
     assert with_noise(0.55, noise).verdict.guaranteed
+    # Everyone keeps what the noise guarantees: no walk and nobody in the table makes it more.
     result = with_noise(0.7, noise)
+    assert result.least_remaining_uncertainty is not None
+    assert result.least_remaining_uncertainty.lower == result.guaranteed_by_noise
     assert result.verdict.status == "not shown"
     assert [one.name.value for one in result.unverified] == ["presence"]
     # No group that is merged hides who comes; noise does.

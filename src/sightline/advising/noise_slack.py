@@ -67,7 +67,7 @@ def _enough_for(findings: Findings, slack: NoiseSlack | None) -> bool:
 def _slack(findings: Findings) -> NoiseSlack | None:
     """The slack under one belief."""
     found, limit = findings.linear, findings.limit
-    if not found or findings.plan.data.only_guarantee:
+    if not found or (findings.plan.data.only_guarantee and not findings.pricing.exact.any()):
         return _by_the_noise_alone(findings, limit)
     holds, share = not findings.not_shown, findings.plan.limits.text
     if findings.pricing.exact.any():

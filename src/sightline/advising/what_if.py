@@ -134,6 +134,8 @@ def why_no_what_if(findings: Findings) -> str:
     if any(release.derived for release in plan.releases):
         return "releases are computed from the fit to others, which it would leave out"
     stated = [noise for release in plan.releases for noise in release.noise]
+    if findings.pricing.exact.all():
+        return "no number has noise that could be more or less"
     if not sharing and any(one.epsilon for one in stated):
         return "its releases have budgets of their own"
     return ""

@@ -136,6 +136,8 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     Linear releases carry information :math:`\sum 1/m_\ell^2` per squared width of the domain.
     """
     pricing, prior, law = findings.pricing, findings.prior, findings.pricing.bounding_law
+    if findings.plan.data.only_guarantee:  # whatever is believed of whoever may come
+        return findings.kept_by_noise
     multipliers = pricing.information_multipliers
     if multipliers.size == 0:
         return None

@@ -375,8 +375,10 @@ def linear_findings(
     lowered = lower(plan, membership, pricing)
     limit = lowered.prior.limit(plan.limits)
     exposure = _assessed(lowered, pricing, upper=upper, limit=limit or np.inf, least=least)
-    # As if they were exact, rounded counts have been bounded: a walk would take long, and find the same.
-    if walked and not is_nonlinear(membership) and not pricing.by_count_rule:
+    # As if they were exact, rounded counts have been bounded: a walk would take long, and find the same. Of
+    # whoever may come nothing is known that a walk could start from.
+    bounded = pricing.by_count_rule or lowered.only_guarantee
+    if walked and not is_nonlinear(membership) and not bounded:
         ends = with_walk(lowered.design, exposure.lower, exposure.upper_of_best, limit)
         exposure = exposure.raised(ends, Bound.WALK)
     return LinearFindings(
@@ -422,6 +424,9 @@ def _assessed(
     """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
     attacks = not (pricing.by_count_rule or lowered.only_guarantee)
     exposure = assess(lowered.design, upper=upper, limit=limit, least=least, attacks=attacks)
+    if lowered.only_guarantee:  # nobody in the table hides whoever comes
+        kept = np.full(exposure.lower.shape, float(kept_of_anything(np.array(pricing.moved_at_most))))
+        return replace(exposure, lower=kept, by=int(Bound.NOISE))
     moved = lowered.of_records(pricing.moved(lowered.membership))
     exposure = exposure.raised(at_least_by_noise(exposure.lower, exposure.upper, moved), Bound.NOISE)
     if pricing.by_count_rule:

@@ -17,7 +17,7 @@ from typing import Any
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.result_parts import MOST_LISTED, TOP, Setting, SettingKind
 from sightline.errors import MissingExtra
-from sightline.format import count, number, number_at_most, parameter, percent
+from sightline.format import count, number, number_at_most, parameter, percent, percent_at_least
 from sightline.report import style
 from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
@@ -282,6 +282,9 @@ def write_report(
 
 def headline(result: AuditResult) -> tuple[str, str]:
     """The one number that matters, in the secret's own units, and the words that follow it."""
+    if not view_line(result) and result.presence and not result.frame:
+        kept = percent_at_least(result.guaranteed_by_noise or 0.0)
+        return kept, "of the uncertainty about who is in the table is left by the noise, which alone counts"
     if not view_line(result):
         return (
             "0",
