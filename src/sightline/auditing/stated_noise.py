@@ -117,7 +117,7 @@ def _check_count_rules(plan: Plan, membership: Membership) -> None:
             people,
             f"{where} counts of records with one row each, or one in each number and values = 'independent'",
             got=f"up to {membership.contributions:,} rows a record",
-            fix="make one row of each record in [data] sql; if nothing stays from one number to the next, write "
+            fix="make one row of each record in [data] sql; if nothing stays from number to number, write "
             "values = 'independent' in [data], which of a ledger is in its head",
         )
         require_plan(
