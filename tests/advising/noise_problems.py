@@ -101,13 +101,11 @@ def naive_information(limits: HiddenLimits, precisions: FloatArray) -> FloatArra
     A = limits.hiders.toarray()
     told = (A**2).T @ precisions
     tau = 1 / limits.prior.precision(np.full(told.size, told.max()) if limits.seen_best else told)
-    found = []
-    for place, column in enumerate(limits.columns.toarray().T):
-        own = int(limits.own[place])
-        M = np.diag(1 / precisions) + (A * (limits.counts * tau)) @ A.T
-        M -= limits.removed[place] * tau[own] * np.outer(column, column)
-        found.append(column @ np.linalg.solve(M, column) + limits.times_precision / tau[own])
-    return np.array(found)
+    columns, tau_of_target = limits.columns.toarray().T, tau[limits.own]
+    everyone = np.diag(1 / precisions) + (A * (limits.counts * tau)) @ A.T
+    removed = np.einsum("t,ti,tj->tij", limits.removed * tau_of_target, columns, columns)
+    solved = np.linalg.solve(everyone - removed, columns[:, :, None])[:, :, 0]
+    return np.asarray(np.sum(columns * solved, axis=1) + limits.times_precision / tau_of_target)
 
 
 def naive_shares(problem: NoiseProblem, u: FloatArray) -> FloatArray:

@@ -134,7 +134,7 @@ def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     )
     content = plan_for(table, releases, noise=0.5, data=NUMBER)
     found = sl.design(content, limit=0.5, loss="variance")
-    grid = 0.5 * np.geomspace(1, 20, 41)
+    grid = 0.5 * np.geomspace(1, 20, 21)
     least = least_loss_on_a_grid(content, grid, limit=0.5)
     assert found.loss_designed <= least * (1 + 1e-6)
     assert least <= found.loss_designed * float(grid[1] / grid[0]) ** 4
@@ -476,12 +476,13 @@ def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
 
 
 @pytest.mark.thorough
-def test_constraints_that_join_late_change_no_equations_that_were_kept() -> None:
-    """The shipped survey with little noise: a constraint joins between a step and what is learned of it."""
+def test_thousands_of_kinds_of_people_with_little_noise() -> None:
+    """The shipped survey with a large budget: most limits join late, and few of them bind."""
     plan, base = read_plan(example_plan("health_survey"))
     privacy = plan.privacy.model_copy(update={"epsilon": 100.0})
     data = plan.data.model_copy(update={"source": str(base / str(plan.data.source))})
-    found = sl.design(plan.model_copy(update={"privacy": privacy, "data": data}), limit=0.8)
+    changed = plan.model_copy(update={"privacy": privacy, "data": data})
+    found = sl.design(changed, limit=0.8, loss="variance")
     assert found.passed
     assert found.gap is not None
     assert found.gap < 1e-3

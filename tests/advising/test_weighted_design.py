@@ -49,7 +49,7 @@ PLANS: dict[str, dict[str, Any]] = {
 def test_the_proposal_passes_the_audit_and_costs_less(
     tmp_path: Path, name: str, grain: str, limit: float
 ) -> None:
-    plan = plan_for(write_table(tmp_path, people=10), **PLANS[name])
+    plan = plan_for(write_table(tmp_path, people=8), **PLANS[name])
     assert sl.audit(plan, limit=limit).verdict.passed is False
     found = sl.design(plan, limit=limit, grain=grain, loss="variance")
     assert found.passed
