@@ -8,6 +8,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
@@ -95,6 +96,17 @@ def test_the_audit_never_imports_the_theory(graph: Graph) -> None:
     assert into_the_theory(graph) == []
     planted = {**graph, "sightline.units.design": frozenset({"sightline.theory.labeled.inout"})}
     assert into_the_theory(planted) == [("sightline.units.design", "sightline.theory.labeled.inout")]
+
+
+def test_a_name_of_a_class_means_one_class() -> None:
+    named = Counter(
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    # Exporters are files that are copied one by one: each has its own refusal.
+    assert {name for name, classes in named.items() if classes > 1} == {"CannotExport"}
 
 
 def test_no_modules_import_each_other(graph: Graph) -> None:

@@ -17,7 +17,7 @@ from sightline.bounds.few_values import FewValues
 from sightline.bounds.guesses import guesses
 from sightline.bounds.priors import TwoPointPrior
 from sightline.bounds.value_rows import chances_of
-from sightline.bounds.walk import Schedule, State, WalkedRows, betting_bound, least_kept, walk
+from sightline.bounds.walk import Schedule, WalkedRows, WalkState, betting_bound, least_kept, walk
 from sightline.bounds.walking import with_walk, with_walked_guesses
 from sightline.units.design import Design
 from sightline.units.row_noise import RowNoise
@@ -46,7 +46,7 @@ def test_a_heat_bath_draws_from_what_the_others_leave_open(
     generator = np.random.default_rng([values, len(block), len(law)])
     one = few(generator, rows=4, values=values, noise=0.7, law=law, exact=True)
     rows = walked_rows(one)
-    state = State.true(rows, 50, generator)
+    state = WalkState.true(rows, 50, generator)
     truth, answers = state.values.copy(), state.noise + _sums(rows, state.values)
     found = rows.heat_bath(block).chances(state)
     for world in range(50):
@@ -72,7 +72,7 @@ def test_the_noise_follows_the_rows(law: str) -> None:
     """Answers stay what they were drawn as, whatever is redrawn."""
     generator = np.random.default_rng(4)
     rows = walked_rows(few(generator, rows=6, values=3, noise=0.5, law=law, exact=True))
-    state = State.true(rows, 20, generator)
+    state = WalkState.true(rows, 20, generator)
     before = state.noise + _sums(rows, state.values)
     for block in (*rows.singles, *rows.neighbours(2)):
         rows.heat_bath(block).redraw(state, generator)

@@ -65,7 +65,7 @@ from sightline.report.wording import (
     verdict_words,
     view_line,
 )
-from sightline.tables.explained import Explained as Columns
+from sightline.tables.explained import ExplainedVariance as Columns
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.report.report_cases import microgrid
 

@@ -190,7 +190,7 @@ class _Meant:
         return [f"Left the {self.field} open. {found}"]
 
 
-def _columns(facts: Sequence[ColumnFacts], record: str, secret: str) -> tuple[_Meant, _Meant]:
+def _columns(facts: Sequence[ColumnProfile], record: str, secret: str) -> tuple[_Meant, _Meant]:
     """The columns of the record and the secret, as they are given or guessed."""
     columns, folded = [one.column for one in facts], secret.casefold()
     wide, others = wide_columns(facts), [one for one in facts if one.column.name.casefold() != folded]
@@ -211,7 +211,7 @@ def _columns(facts: Sequence[ColumnFacts], record: str, secret: str) -> tuple[_M
     return key, hidden
 
 
-def _facts(source: str) -> tuple[ColumnFacts, ...]:
+def _facts(source: str) -> tuple[ColumnProfile, ...]:
     engine = open_source(source, base=Path())
     try:
         return facts_of(engine)
@@ -237,7 +237,7 @@ def _comment(one: Candidate) -> str:
     return f"{' '.join(one.name.split())}: {one.reasons}"
 
 
-def _rows(facts: Sequence[ColumnFacts], key: Column) -> str:
+def _rows(facts: Sequence[ColumnProfile], key: Column) -> str:
     repeated = any(one.column == key and not one.unique for one in facts)
     return _MORE_ROWS.format(record=" ".join(key.name.split())) if repeated else _ONE_ROW
 
@@ -308,7 +308,7 @@ _SENSITIVE = _set(
 
 
 @frozen(eq=True)
-class ColumnFacts:
+class ColumnProfile:
     """A column, the words of its name, and what its first rows are like."""
 
     column: Column
@@ -354,7 +354,7 @@ class ColumnGuess:
     sure: bool
 
 
-def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
+def facts_of(engine: Engine) -> tuple[ColumnProfile, ...]:
     """Look at the first rows of the table: how many values each column has. Values are not kept."""
     columns = engine.columns()
     looked = [c for c in columns if c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER, ColumnKind.BOOLEAN)]
@@ -367,7 +367,7 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     }
     number = len(next(iter(answer.values())))
     return tuple(
-        ColumnFacts(
+        ColumnProfile(
             column=column,
             words=_words(column.name),
             distinct=(distinct := len(set(values.get(column, ())))),
@@ -378,7 +378,7 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     )
 
 
-def guess_record(facts: Sequence[ColumnFacts]) -> ColumnGuess:
+def guess_record(facts: Sequence[ColumnProfile]) -> ColumnGuess:
     """Guess whose row a row is: by the one column that is named after people, and after nothing else."""
     keys = [one for one in facts if one.may_be_key and not one.words & _SENSITIVE]
     named = [one for one in keys if one.words & _PERSON and one.words <= _PERSON | _KEY]
@@ -388,7 +388,7 @@ def guess_record(facts: Sequence[ColumnFacts]) -> ColumnGuess:
     return ColumnGuess(candidates=candidates, sure=len(named) == 1)
 
 
-def guess_secret(facts: Sequence[ColumnFacts], *, record: Column) -> ColumnGuess:
+def guess_secret(facts: Sequence[ColumnProfile], *, record: Column) -> ColumnGuess:
     """Guess the column to protect: the one with a sensitive name, or the only one besides the record."""
     running = {name for group in wide_columns(facts) for name in group}
     others = [one for one in facts if one.column != record]
@@ -409,7 +409,7 @@ def guess_secret(facts: Sequence[ColumnFacts], *, record: Column) -> ColumnGuess
     return ColumnGuess(candidates=candidates, sure=sure and not running)
 
 
-def wide_columns(facts: Sequence[ColumnFacts]) -> list[list[str]]:
+def wide_columns(facts: Sequence[ColumnProfile]) -> list[list[str]]:
     """Columns of numbers with one name and a running number, such as h00, h01, …; or all but a time."""
     groups: dict[str, list[str]] = {}
     for one in facts:
@@ -439,7 +439,7 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _key_reasons(one: ColumnFacts) -> str:
+def _key_reasons(one: ColumnProfile) -> str:
     reasons = []
     if one.words & _PERSON:
         reasons.append("its name says whose row it is")
@@ -449,7 +449,7 @@ def _key_reasons(one: ColumnFacts) -> str:
     return "; ".join(reasons)
 
 
-def _secret_reasons(one: ColumnFacts) -> str:
+def _secret_reasons(one: ColumnProfile) -> str:
     kinds = {ColumnKind.NUMBER: "a number", ColumnKind.BOOLEAN: "yes or no", ColumnKind.TEXT: "text"}
     named = ["its name is that of something private"] if one.words & _SENSITIVE else []
     many = " with many values" if one.column.kind is ColumnKind.NUMBER and one.distinct > FEW_VALUES else ""

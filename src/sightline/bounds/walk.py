@@ -126,7 +126,7 @@ class HeatBath:
     constants: FloatArray  # of every combination
     group: IndexArray | None  # combinations with the same exact numbers have the same
 
-    def chances(self, state: State) -> FloatArray:
+    def chances(self, state: WalkState) -> FloatArray:
         """Combinations × worlds: the chance of each given all other rows and the answers."""
         if len(self.constants) == 2 and self.group is None:
             yes = self._yes(state)
@@ -144,7 +144,7 @@ class HeatBath:
         laplace = zip(self.laplace.tolist(), *self.laplace_sums.tolist(), strict=True)
         return constant, gaussian, list(laplace)
 
-    def _yes(self, state: State) -> FloatArray:
+    def _yes(self, state: WalkState) -> FloatArray:
         """The chance of the second of two values: a row by itself, which most steps redraw."""
         constant, gaussian, laplace = self._coin
         now = state.values[self.rows[0]]
@@ -161,7 +161,7 @@ class HeatBath:
         odds *= 0.5
         return np.asarray(odds)
 
-    def _flip(self, state: State, generator: np.random.Generator) -> None:
+    def _flip(self, state: WalkState, generator: np.random.Generator) -> None:
         _, gaussian, laplace = self._coin
         yes, row = self._yes(state), self.rows[0]
         new = (generator.random(yes.size) < yes).astype(np.int8)
@@ -172,7 +172,7 @@ class HeatBath:
         for number, first, second in laplace:
             state.noise[number] -= (second - first) * changed
 
-    def _all_chances(self, state: State) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _all_chances(self, state: WalkState) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The same for all combinations; and the answers less what the other rows add, of both laws."""
         now = self.powers @ state.values[self.rows]
         away = state.noise[self.gaussian] + self.sums.T[:, now]
@@ -190,7 +190,7 @@ class HeatBath:
         fit /= fit.sum(axis=0)
         return fit, away, other
 
-    def redraw(self, state: State, generator: np.random.Generator) -> None:
+    def redraw(self, state: WalkState, generator: np.random.Generator) -> None:
         """One step of the walk, in every world."""
         if len(self.constants) == 2 and self.group is None:
             self._flip(state, generator)
@@ -209,14 +209,14 @@ class HeatBath:
 
 
 @frozen
-class State:
+class WalkState:
     """Worlds: rows × worlds, and the answers less the exact numbers, numbers × worlds. Both change."""
 
     values: NDArray[np.int8]
     noise: FloatArray
 
     @classmethod
-    def true(cls, rows: WalkedRows, worlds: int, generator: np.random.Generator) -> State:
+    def true(cls, rows: WalkedRows, worlds: int, generator: np.random.Generator) -> WalkState:
         """Worlds drawn from the prior, and their answers."""
         drawn = generator.random((len(rows.table), worlds))
         ends = np.cumsum(rows.chances)[:-1]
@@ -256,7 +256,7 @@ def walk(rows: WalkedRows, schedule: Schedule, targets: Sequence[int], seed: Seq
     total = -(-schedule.worlds // _TOGETHER) * schedule.sweeps
     for start in range(0, schedule.worlds, _TOGETHER):
         some = slice(start, min(start + _TOGETHER, schedule.worlds))
-        state = State.true(rows, some.stop - start, generator)
+        state = WalkState.true(rows, some.stop - start, generator)
         for sweep in range(schedule.sweeps + 1):
             for end, states in enumerate((schedule.early, schedule.late)):
                 if sweep in states:

@@ -42,7 +42,7 @@ _MOST_ITERATIONS = 20_000
 
 
 @frozen(slots=False)
-class Dependencies:
+class DependentRows:
     """Rows P that are independent, and the others as combinations T of them."""
 
     kept: IndexArray
@@ -51,7 +51,7 @@ class Dependencies:
     proved: bool  # whether every combination was proved over the integers
 
 
-def dependencies(rows: Any, apart: IndexArray, order: IndexArray) -> Dependencies:
+def dependencies(rows: Any, apart: IndexArray, order: IndexArray) -> DependentRows:
     """Independent rows, and the others as combinations of them.
 
     ``apart`` are rows that have no column in common: they are kept, and cost nothing. Of the others the first
@@ -74,7 +74,7 @@ def dependencies(rows: Any, apart: IndexArray, order: IndexArray) -> Dependencie
     first = _first_independent(left, products.diagonal()[order])
     kept, others = np.concatenate([apart, order[first]]), order[~first]
     if not others.size:
-        return Dependencies(kept=kept, others=others, weights=sparse.csr_array((0, kept.size)), proved=True)
+        return DependentRows(kept=kept, others=others, weights=sparse.csr_array((0, kept.size)), proved=True)
     length = np.sqrt(np.diagonal(left)[first])
     inverse = np.linalg.inv(left[np.ix_(first, first)] / np.outer(length, length)) / np.outer(length, length)
     images = left[np.ix_(first, ~first)]
@@ -96,12 +96,12 @@ def dependencies(rows: Any, apart: IndexArray, order: IndexArray) -> Dependencie
         )
         if proved.all():
             exactly = numerators.astype(np.float64) @ sparse.diags_array(1.0 / denominators)
-            return Dependencies(kept=kept, others=others, weights=exactly.T.tocsr(), proved=True)
+            return DependentRows(kept=kept, others=others, weights=exactly.T.tocsr(), proved=True)
     combined = weights.T.tocsr()
     # A row that its combination does not give is no condition: the fit stays unbiased without it.
     miss = abs(combined @ rows[kept] - rows[others]).max(axis=1).toarray().ravel()
     good = miss <= _NOTHING * 10 * largest
-    return Dependencies(kept=kept, others=others[good], weights=combined[good], proved=False)
+    return DependentRows(kept=kept, others=others[good], weights=combined[good], proved=False)
 
 
 def _first_independent(products: FloatArray, squares: FloatArray) -> NDArray[np.bool_]:

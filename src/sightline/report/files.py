@@ -78,7 +78,7 @@ def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = Fal
         else:
             # A link that appeared by now is replaced, not followed.
             target = path.parent.resolve() / path.name
-            _write_whole(target, content, replace=force, mode=_mode(owner_only))
+            _write_whole(target, content, replace=force, mode=OWNER_MODE if owner_only else _BY_UMASK)
     except OSError as error:
         raise _unwritable(path, error) from None
 
@@ -132,10 +132,6 @@ def _rename_new(draft: Path, path: Path) -> None:
         if error.errno not in _NO_HARD_LINKS or path.exists():
             raise
         draft.replace(path)
-
-
-def _mode(owner_only: bool) -> int:
-    return OWNER_MODE if owner_only else _BY_UMASK
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidInput:

@@ -109,9 +109,9 @@ class CellNumbers:
         numbers = self.layout.numbers(words)
         if self.layout.direct or not self.occurring.size:
             return np.asarray(lookup[numbers]) if lookup.size else np.full(numbers.size, -1, lookup.dtype)
-        place = np.searchsorted(self.occurring, numbers)
-        found = self.occurring[np.minimum(place, self.occurring.size - 1)] == numbers
-        return np.where(found, place, -1).astype(lookup.dtype)
+        cell = np.searchsorted(self.occurring, numbers)
+        occurs = self.occurring[np.minimum(cell, self.occurring.size - 1)] == numbers
+        return np.where(occurs, cell, -1).astype(lookup.dtype)
 
 
 @frozen
@@ -165,26 +165,26 @@ class CellSizes:
 
     def sizes(self, words: PackedCodes, counts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """How many rows the numbers of every layout have."""
-        found: dict[str, NDArray[Any]] = {}
+        sizes: dict[str, NDArray[Any]] = {}
         weights = counts.astype(np.float64)  # bincount would make doubles of them each time
         for number, layout in enumerate(self.layouts):
             if layout.direct:
                 total = np.zeros(layout.size)
                 for block in parts(counts.size):
                     total += np.bincount(layout.numbers(words[:, block]), weights[block], layout.size)
-                found[f"rows{number}"] = total.astype(np.int64)
+                sizes[f"rows{number}"] = total.astype(np.int64)
             else:
-                found |= _summed(number, layout.numbers(words), counts)
-        return found
+                sizes |= _summed(number, layout.numbers(words), counts)
+        return sizes
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        found: dict[str, NDArray[Any]] = {name: first[name] + second[name] for name in ("rows", "known")}
+        sizes: dict[str, NDArray[Any]] = {name: first[name] + second[name] for name in ("rows", "known")}
         for number, layout in enumerate(self.layouts):
             if layout.direct:
-                found[f"rows{number}"] = first[f"rows{number}"] + second[f"rows{number}"]
+                sizes[f"rows{number}"] = first[f"rows{number}"] + second[f"rows{number}"]
             else:
                 codes, rows = _joined(first, second, f"codes{number}", f"rows{number}")
-                found |= _summed(number, codes, rows)
+                sizes |= _summed(number, codes, rows)
         pattern, counts, known = _joined(first, second, "pattern", "counts", "known_of")
         words = np.concatenate([first["words"], second["words"]], axis=1)
         merged = _first_of_each(pattern, words, counts, known)
@@ -193,7 +193,7 @@ class CellSizes:
                 f"expected at most {MOST_KEPT:,} sets of conditions that rows meet together, got more; "
                 "such a table is not streamed: allow more with max_memory, or publish fewer conditions"
             )
-        return found | merged
+        return sizes | merged
 
     def occurring(self, found: Arrays, number: int) -> tuple[Numbers, NDArray[np.int64]]:
         """The numbers of one layout that are cells, in order, and how many rows each has."""
@@ -205,10 +205,10 @@ class CellSizes:
 
 
 def _summed(number: int, codes: Numbers, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    occurring, place = np.unique(codes, return_inverse=True)
+    occurring, cell_of = np.unique(codes, return_inverse=True)
     return {
         f"codes{number}": occurring,
-        f"rows{number}": np.bincount(place.ravel(), rows, occurring.size).astype(np.int64),
+        f"rows{number}": np.bincount(cell_of.ravel(), rows, occurring.size).astype(np.int64),
     }
 
 

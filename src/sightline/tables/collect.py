@@ -206,10 +206,10 @@ def membership_of(
 def _blocks(engine: Engine, subject: Subject) -> list[str]:
     """The columns whose values say which rows of a record may share a level, as SQL."""
     try:
-        found = [find_column(engine.columns(), name).name for name in subject.blocks]
+        columns = [find_column(engine.columns(), name).name for name in subject.blocks]
     except InvalidPlan as error:
         raise InvalidPlan(f"[data] blocks: {error}") from None
-    return [f"{quoted(DATA)}.{quoted(name)}" for name in found]
+    return [f"{quoted(DATA)}.{quoted(name)}" for name in columns]
 
 
 def _weights(counted: CountedTable, table: CellTable, words: PackedCodes) -> dict[int, FloatArray]:
@@ -254,13 +254,13 @@ def expand(
     listed = categories or (_categories(engine, rows) if histograms else ())
     partitions: list[Partition] = []
     for position, query in enumerate(queries):
-        own: list[Partition] = []
+        expanded: list[Partition] = []
         for one in query.partitions:
             if _is_histogram(one):
-                own += [replace(one, parameter=name, called=f"{one.label} = {name}") for name in listed]
+                expanded += [replace(one, parameter=name, called=f"{one.label} = {name}") for name in listed]
             else:
-                own.append(replace(one, called=one.label + ("" if one.above else ", complement")))
-        several = len(own) > 1
+                expanded.append(replace(one, called=one.label + ("" if one.above else ", complement")))
+        several = len(expanded) > 1
         partitions += [
             replace(
                 one,
@@ -269,7 +269,7 @@ def expand(
                 label=one.called if several else "",
                 beside=query.public_counts,
             )
-            for one in own
+            for one in expanded
         ]
     return tuple(partitions)
 

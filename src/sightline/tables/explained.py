@@ -36,19 +36,19 @@ _BY_CHANCE = 1e-3  # of tables whose columns have nothing to do with the secret,
 
 
 @frozen(eq=True)
-class Explained:
+class ExplainedVariance:
     """How much of the secret's variance some columns explain together; 0 if that may be chance."""
 
     columns: tuple[str, ...] = ()
     share: float = 0.0
 
 
-NOTHING = Explained()
+NOTHING = ExplainedVariance()
 
 
 def explained(
     secret: NDArray[np.generic], columns: Mapping[str, NDArray[np.generic]], record: IndexArray
-) -> Explained:
+) -> ExplainedVariance:
     """The columns that explain most: the best one, and others that explain more with it.
 
     Rows of one record in one class count as one, by their mean.
@@ -70,15 +70,15 @@ def explained(
         share = _share(values, both, record, tests)
         if share > best:
             chosen, best, together = [*chosen, name], share, both
-    return Explained(columns=tuple(chosen), share=best)
+    return ExplainedVariance(columns=tuple(chosen), share=best)
 
 
 def _squares(secret: NDArray[np.generic]) -> FloatArray:
     """A line for each row: a number, or the indicators of its category."""
     if np.issubdtype(secret.dtype, np.number):
         return np.asarray(secret, dtype=np.float64)[:, None]
-    names, place = np.unique(secret, return_inverse=True)
-    return np.eye(len(names))[place]
+    names, code = np.unique(secret, return_inverse=True)
+    return np.eye(len(names))[code]
 
 
 def _classes(column: NDArray[np.generic]) -> IndexArray | None:
@@ -87,10 +87,10 @@ def _classes(column: NDArray[np.generic]) -> IndexArray | None:
     codes = np.zeros(len(column), dtype=np.intp)
     values = column[there]
     try:
-        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
     except TypeError:  # values of several kinds
         return None
-    codes[there] = 1 + place
+    codes[there] = 1 + code
     if counts.size <= max(_CLASSES, len(values) // 2):
         return codes
     ordered = np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.datetime64)
@@ -98,28 +98,28 @@ def _classes(column: NDArray[np.generic]) -> IndexArray | None:
         return None
     below = np.cumsum(counts) - counts
     most = max(2, min(_CLASSES, len(values) // _IN_A_CLASS))
-    codes[there] = 1 + (below * most // max(1, len(values)))[place]
+    codes[there] = 1 + (below * most // max(1, len(values)))[code]
     return codes
 
 
 def _share(values: FloatArray, classes: IndexArray, record: IndexArray, tests: int) -> float:
     """The share of the variance of values that classes explain; 0 where that may be chance."""
-    lines, place = distinct_lines(np.stack([record, classes], axis=1))
-    rows = np.bincount(place)
-    means = np.stack([np.bincount(place, column) / rows for column in values.T], axis=1)
-    own = np.unique(classes[lines], return_inverse=True)[1]
-    size = np.bincount(own)
+    lines, line = distinct_lines(np.stack([record, classes], axis=1))
+    rows = np.bincount(line)
+    means = np.stack([np.bincount(line, column) / rows for column in values.T], axis=1)
+    class_of = np.unique(classes[lines], return_inverse=True)[1]
+    size = np.bincount(class_of)
     n, k = len(means), size.size
     if k < 2 or n < _FEWEST or n == k:
         return 0.0
-    of_class = np.stack([np.bincount(own, column) / size for column in means.T], axis=1)
-    apart, away = means - of_class[own], means - means.mean(axis=0)
+    of_class = np.stack([np.bincount(class_of, column) / size for column in means.T], axis=1)
+    apart, away = means - of_class[class_of], means - means.mean(axis=0)
     within, total = float(np.sum(np.square(apart))), float(np.sum(np.square(away)))
     if total <= 0:
         return 0.0
     # The mean of the others is away by n/(n - 1) times as much as that of all.
-    others = (size / np.maximum(size - 1, 1))[own, None] * apart
-    guessed = np.where(size[own, None] > 1, others, n / (n - 1) * away)
+    others = (size / np.maximum(size - 1, 1))[class_of, None] * apart
+    guessed = np.where(size[class_of, None] > 1, others, n / (n - 1) * away)
     share = 1.0 - float(np.sum(np.square(guessed))) / (total * (n / (n - 1)) ** 2)
     if share < _WORTH_SAYING:
         return 0.0

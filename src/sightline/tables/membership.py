@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, counted_by
-from sightline.tables.explained import NOTHING, Explained
+from sightline.tables.explained import NOTHING, ExplainedVariance
 from sightline.values import frozen
 
 Made = TypeVar("Made")
@@ -201,8 +201,8 @@ class PersonTable:
 
     def entries(self, kind: int) -> PersonRows:
         """The entries of one kind."""
-        own = slice(int(self.starts[kind]), int(self.starts[kind + 1]))
-        columns = (self.signatures[own].tolist(), self.known[own].tolist(), self.rows[own].tolist())
+        inside = slice(int(self.starts[kind]), int(self.starts[kind + 1]))
+        columns = (self.signatures[inside].tolist(), self.known[inside].tolist(), self.rows[inside].tolist())
         return tuple(zip(*columns, strict=True))
 
     def with_entries(self, entries: PersonRows) -> list[int]:
@@ -320,7 +320,9 @@ class Membership:
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only
     alike_in_few_rows: tuple[str, ...] = ()  # that may do so by chance; owner-only
-    explained: Explained = NOTHING  # how much of the secret's variance such columns explain; owner-only
+    explained: ExplainedVariance = (
+        NOTHING  # how much of the secret's variance such columns explain; owner-only
+    )
     taken_as_public: tuple[str, ...] = ()  # columns that releases use so and the plan does not declare
     persons: PersonTable = field(default_factory=PersonTable)  # of nobody if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
@@ -334,14 +336,14 @@ class Membership:
 
     def by_rows_behind(self) -> Membership:
         """The same values, each counted by the number of rows that it adds up: a weight of the record's."""
-        behind, place = self.rows_behind, self.rows_behind.signature
+        behind, signature = self.rows_behind, self.rows_behind.signature
         return replace(
             self,
-            signatures=self.signatures[place],
+            signatures=self.signatures[signature],
             counts=behind.counts,
             known=behind.known,
             weights={
-                p: self.weights_in(p)[place] * behind.rows.astype(np.float64)
+                p: self.weights_in(p)[signature] * behind.rows.astype(np.float64)
                 for p in range(len(self.partitions))
             },
             distinct=False,
@@ -447,17 +449,17 @@ class Membership:
 
     def weights_in(self, partition: int) -> FloatArray:
         """For every signature, the weight of its rows in a partition."""
-        own = self.weights.get(partition)
-        return np.ones(len(self.signatures)) if own is None else own
+        weights = self.weights.get(partition)
+        return np.ones(len(self.signatures)) if weights is None else weights
 
     @cached_property
     def largest_weights(self) -> FloatArray:
         """For every cell the largest absolute weight of a row in it."""
         largest = np.ones(len(self.cells))
         for p in self._weighted_partitions:
-            place, weight = self.positions(p), self.weights_in(p)
+            position, weight = self.positions(p), self.weights_in(p)
             largest[self.starts[p] : self.starts[p + 1]] = 0.0
-            np.maximum.at(largest, place[place >= 0], np.abs(weight[place >= 0]))
+            np.maximum.at(largest, position[position >= 0], np.abs(weight[position >= 0]))
         return largest
 
     @cached_property
@@ -465,9 +467,9 @@ class Membership:
         """For every cell the sum of its rows' weights: how many rows it has where all weights are 1."""
         sums = np.array([cell.rows for cell in self.cells], dtype=np.float64)
         for p in self._weighted_partitions:
-            place, weight = self.positions(p), self.weights_in(p) * self.counts
+            position, weight = self.positions(p), self.weights_in(p) * self.counts
             sums[self.starts[p] : self.starts[p + 1]] = 0.0
-            np.add.at(sums, place[place >= 0], weight[place >= 0])
+            np.add.at(sums, position[position >= 0], weight[position >= 0])
         return sums
 
     @property
@@ -491,10 +493,10 @@ class Membership:
             inside = np.flatnonzero(cells >= 0)
             rows = np.full(inside.size, max(1, self.contributions), dtype=np.intp)
             return RowsInCells(record=inside, cell=cells[inside].astype(np.intp), rows=rows)
-        own = cells[table.signatures]
-        there = own >= 0
-        width = int(own.max(initial=0)) + 1
-        pairs, rows = counted_by(table.kind_of[there] * np.intp(width) + own[there], table.rows[there])
+        cell_of = cells[table.signatures]
+        there = cell_of >= 0
+        width = int(cell_of.max(initial=0)) + 1
+        pairs, rows = counted_by(table.kind_of[there] * np.intp(width) + cell_of[there], table.rows[there])
         return RowsInCells(record=pairs // width, cell=pairs % width, rows=rows)
 
     def most_rows_of_a_record(self, partition: int, power: int) -> int:
@@ -513,15 +515,15 @@ class Membership:
 
 
 def _most_rows(membership: Membership) -> FloatArray:
-    powers, found = np.array([[1.0], [2.0]]), np.zeros((2, len(membership.partitions)))
+    powers, most = np.array([[1.0], [2.0]]), np.zeros((2, len(membership.partitions)))
     if not membership.by_person:  # all rows of a record may be in one cell
         there = membership.signatures.max(axis=0, initial=-1) >= 0
         return np.asarray(there * float(max(1, membership.contributions)) ** powers)
     for partition in range(len(membership.partitions)):
-        own = membership.rows_in_cells(partition)
-        sums = [np.bincount(own.record, own.rows**power) for power in powers]
-        found[:, partition] = [each.max(initial=0.0) for each in sums]
-    return found
+        inside = membership.rows_in_cells(partition)
+        sums = [np.bincount(inside.record, inside.rows**power) for power in powers]
+        most[:, partition] = [each.max(initial=0.0) for each in sums]
+    return most
 
 
 @frozen

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.explained import NOTHING, Explained, explained
+from sightline.tables.explained import NOTHING, ExplainedVariance, explained
 from sightline.tables.membership import Occurring
 from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import drawn, literal, quoted
@@ -53,8 +53,8 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         answer = engine.fetch(
             f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} WHERE {rows.secret} IN ({listed})"
         )
-        found = set(answer["k"].tolist())
-        unused = tuple(name for name in subject.categories if name not in found)
+        met = set(answer["k"].tolist())
+        unused = tuple(name for name in subject.categories if name not in met)
         return Occurring(unused=unused, repeating=repeating)
     if subject.kind is not SecretKind.NUMBER:
         return Occurring(repeating=repeating)
@@ -116,8 +116,8 @@ def _bins(
 ) -> tuple[FloatArray, FloatArray, IndexArray]:
     """Bins between the least and the greatest value: the ends of the values in each, and its rows."""
     width = (ends[1] - ends[0]) / _BINS
-    place = f"LEAST(FLOOR((v - {ends[0]!r}) / {width!r}), {_BINS - 1})" if width > 0 else "0"
-    binned = f"SELECT {place} AS b, v FROM (SELECT {value} AS v FROM {rows.source()}) AS listed"
+    bin_of = f"LEAST(FLOOR((v - {ends[0]!r}) / {width!r}), {_BINS - 1})" if width > 0 else "0"
+    binned = f"SELECT {bin_of} AS b, v FROM (SELECT {value} AS v FROM {rows.source()}) AS listed"
     answer = engine.fetch(
         f"SELECT b, MIN(v) AS low, MAX(v) AS high, COUNT(*) AS c FROM ({binned}) AS binned "
         "GROUP BY b ORDER BY b"
@@ -235,7 +235,7 @@ class DerivedColumn:
 
 def public_columns(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, rows: int
-) -> tuple[tuple[DerivedColumn, ...], Explained]:
+) -> tuple[tuple[DerivedColumn, ...], ExplainedVariance]:
     """The columns and expressions of some releases that look like the secret of a table with some rows, and
     how much of its variance the others explain.
     """
@@ -252,7 +252,7 @@ def public_columns(
     answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{some}")
     ordered, secret = subject.kind is SecretKind.NUMBER, answer["secret"]
     codes, record = _codes(secret), _codes(answer["record"])
-    found = []
+    derived = []
     for place, name in enumerate(texts):
         column = answer[f"c{place}"]
         there = _there(column)
@@ -262,11 +262,11 @@ def public_columns(
         alike = [one for one in patterns if one.exact and one.chance < log(0.9)]  # not by any column
         if shown or alike:
             figure = (shown or alike)[0].figure
-            found.append(DerivedColumn(name=name, figure=figure, by_chance=not shown))
-    named = {one.name for one in found}
+            derived.append(DerivedColumn(name=name, figure=figure, by_chance=not shown))
+    named = {one.name for one in derived}
     others = {name: answer[f"c{place}"] for place, name in enumerate(texts) if name not in named}
     # Beside texts, numbers may come as objects.
-    return tuple(found), explained(secret.astype(np.float64 if ordered else np.str_), others, record)
+    return tuple(derived), explained(secret.astype(np.float64 if ordered else np.str_), others, record)
 
 
 @frozen(eq=True)
@@ -295,7 +295,7 @@ def _patterns(
     classes = _codes(column)
     if codes.max() == 0 or classes.max() == 0:
         return []
-    found = []
+    patterns = []
     numbers = {type(value) for value in column.tolist()} <= {int, float, Decimal}  # truth values are classes
     if ordered and numbers:
         correlation = rank_correlation(secret.astype(np.float64), column.astype(np.float64))
@@ -306,15 +306,15 @@ def _patterns(
         elif abs(correlation) == 1:
             chance = min(0.0, log(2) + copies(codes, classes, record, in_order=True))
         figure = f"rank correlation {correlation:.3f} with the secret"
-        found.append(_Pattern(figure=figure, chance=chance, exact=True))
+        patterns.append(_Pattern(figure=figure, chance=chance, exact=True))
     if ordered:
         chance = is_ranges(secret.astype(np.float64), classes)
-        found.append(_Pattern(figure="each of its values is a range of the secret", chance=chance))
-    found.append(_Pattern(figure="the secret decides on it", chance=decides(codes, classes, record)))
-    found.append(_Pattern(figure="it decides on the secret", chance=decides(classes, codes, record)))
+        patterns.append(_Pattern(figure="each of its values is a range of the secret", chance=chance))
+    patterns.append(_Pattern(figure="the secret decides on it", chance=decides(codes, classes, record)))
+    patterns.append(_Pattern(figure="it decides on the secret", chance=decides(classes, codes, record)))
     chance = copies(codes, classes, record)
     figure = "each of its values stands for one of the secret"
-    return [*found, _Pattern(figure=figure, chance=chance, exact=True)]
+    return [*patterns, _Pattern(figure=figure, chance=chance, exact=True)]
 
 
 def _there(values: NDArray[np.generic]) -> NDArray[np.bool_]:
@@ -348,8 +348,8 @@ def rank_correlation(one: FloatArray, other: FloatArray) -> float:
 
 def _mean_ranks(values: FloatArray) -> FloatArray:
     """The rank of each value; importing scipy.stats would take longer than a small audit."""
-    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(times) - (times - 1) / 2)[place])
+    _, rank, times = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(times) - (times - 1) / 2)[rank])
 
 
 def is_ranges(secret: FloatArray, classes: IndexArray) -> float:

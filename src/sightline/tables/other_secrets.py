@@ -79,9 +79,9 @@ def _quickly_confirmed(
     engine: Engine, checks: dict[tuple[int, int], CheckQuery], prefix: str
 ) -> set[tuple[int, int]]:
     """The checks of which one query for many shows that no row is wrong."""
-    found: set[tuple[int, int]] = set()
+    confirmed: set[tuple[int, int]] = set()
     if engine.dialect != "duckdb":
-        return found
+        return confirmed
     quick = {name: check.quick for name, check in checks.items() if check.quick is not None}
     for batch in batches_of_checks(quick):
         counts = QuickCounts(source=quick[batch[0]].source)
@@ -90,8 +90,8 @@ def _quickly_confirmed(
             answer = {name: int(values[0]) for name, values in engine.fetch_own(prefix + counts.sql).items()}
         except InvalidPlan:
             continue  # a condition may fail on rows that another condition leaves out
-        found |= {name for name, own in asked.items() if not any(answer[column] for column in own.wrong)}
-    return found
+        confirmed |= {name for name, own in asked.items() if not any(answer[column] for column in own.wrong)}
+    return confirmed
 
 
 def _with_others(engine: Engine, membership: Membership, subject: Subject) -> str:

@@ -32,11 +32,11 @@ Pass = Callable[[OfTable], Arrays]  # the sum of what is asked of tables that ha
 
 def people_in_cells(membership: Membership) -> IndexArray:
     """How many people have a row in each cell."""
-    found = np.zeros(len(membership.cells), dtype=np.intp)
+    people = np.zeros(len(membership.cells), dtype=np.intp)
     for p, first in enumerate(membership.starts[:-1].tolist()):
         pairs = membership.rows_in_cells(p)
-        np.add.at(found, first + pairs.cell, membership.people[pairs.record])
-    return found
+        np.add.at(people, first + pairs.cell, membership.people[pairs.record])
+    return people
 
 
 @frozen(slots=False)
@@ -80,15 +80,15 @@ class PeopleInMemory:
         cells = self.membership.signatures.T[:, signature]
         weights = np.empty(cells.shape)
         for own, line in zip(weights, cells, strict=True):
-            place = np.unique(kind * (np.intp(line.max(initial=0)) + 2) + line + 1, return_inverse=True)[1]
-            own[:] = persons[kind] * rows / np.bincount(place.ravel(), rows)[place.ravel()]
-        found = (incidence(cells, widths, weights).T @ incidence(cells, widths)).toarray()
-        return np.asarray(found, dtype=np.float64)
+            group = np.unique(kind * (np.intp(line.max(initial=0)) + 2) + line + 1, return_inverse=True)[1]
+            own[:] = persons[kind] * rows / np.bincount(group.ravel(), rows)[group.ravel()]
+        weighted = (incidence(cells, widths, weights).T @ incidence(cells, widths)).toarray()
+        return np.asarray(weighted, dtype=np.float64)
 
     def people(self, combinations: IndexArray) -> IndexArray:
         """Of combinations (one a line), the people with a row whose coefficient is not zero."""
-        found = [behind.T @ self.kinds for _, _, behind in self.behind(combinations)]
-        return np.concatenate([np.zeros(0, dtype=np.intp), *found]).astype(np.intp)
+        people = [behind.T @ self.kinds for _, _, behind in self.behind(combinations)]
+        return np.concatenate([np.zeros(0, dtype=np.intp), *people]).astype(np.intp)
 
     def behind(self, combinations: IndexArray) -> Iterator[tuple[slice, Any, Any]]:
         """Some combinations at a time: their coefficients (signatures × combinations), and who is behind them
@@ -246,19 +246,19 @@ def _overlaps(membership: Membership) -> Arrays:
 def _in_three(membership: Membership, wanted: IndexArray) -> IndexArray:
     """The rows that are in all three of some cells (combinations × 3), which are in order on each line."""
     table, starts = membership.signatures.T, membership.starts
-    part = np.searchsorted(starts, wanted, side="right") - 1
-    own = wanted - starts[part]
+    partition = np.searchsorted(starts, wanted, side="right") - 1
+    cell = wanted - starts[partition]
     rows = np.zeros(len(wanted), dtype=np.intp)
-    for three in np.unique(part, axis=0):
+    for three in np.unique(partition, axis=0):
         if np.unique(three).size < 3:
             continue  # cells of one partition have no row in common
-        mine = np.flatnonzero((part == three).all(axis=1))
+        mine = np.flatnonzero((partition == three).all(axis=1))
         inside = (table[three] >= 0).all(axis=0)
         sizes = tuple(np.diff(starts)[three].tolist())
         codes = np.ravel_multi_index(tuple(table[three][:, inside]), sizes)
-        asked, place = np.unique(np.ravel_multi_index(tuple(own[mine].T), sizes), return_inverse=True)
+        asked, place = np.unique(np.ravel_multi_index(tuple(cell[mine].T), sizes), return_inverse=True)
         at = np.minimum(np.searchsorted(asked, codes), asked.size - 1)
         hit = asked[at] == codes
-        found = np.bincount(at[hit], membership.counts[inside][hit], asked.size).astype(np.intp)
-        rows[mine] = found[place.ravel()]
+        counts = np.bincount(at[hit], membership.counts[inside][hit], asked.size).astype(np.intp)
+        rows[mine] = counts[place.ravel()]
     return rows

@@ -179,10 +179,10 @@ def grouped(
     for size in np.unique(sizes).tolist():
         first = begins[sizes == size]
         lists = entries[first[:, None] + np.arange(size)].reshape(first.size, -1)
-        distinct, place = distinct_lines(lists)
+        distinct, group = distinct_lines(lists)
         kinds.append(lists[distinct].reshape(len(distinct) * size, -1))
         lengths.append(np.full(len(distinct), size, dtype=np.intp))
-        persons.append(np.bincount(place, persons_of[first]).astype(np.intp))
+        persons.append(np.bincount(group, persons_of[first]).astype(np.intp))
     return np.concatenate(kinds), np.cumsum(np.concatenate(lengths)), np.concatenate(persons)
 
 
@@ -190,8 +190,8 @@ def range_of_means(engine: Engine, counted: CountedTable) -> tuple[float, float]
     """The least and the greatest mean of one person's rows. Owner-only."""
     rows = counted.rows
     each = f"SELECT AVG({rows.secret}) AS mean FROM {rows.source()} GROUP BY {rows.record}"
-    found = engine.fetch(f"SELECT MIN(mean) AS low, MAX(mean) AS high FROM ({each}) AS each_person")
-    return float(found["low"][0]), float(found["high"][0])
+    ends = engine.fetch(f"SELECT MIN(mean) AS low, MAX(mean) AS high FROM ({each}) AS each_person")
+    return float(ends["low"][0]), float(ends["high"][0])
 
 
 def _values(engine: Engine, counted: CountedTable) -> tuple[int, int, float, dict[int, int]]:

@@ -37,39 +37,39 @@ def presence_query(engine: Engine, *, record: str, framed: bool) -> DataQuery:
         return DataQuery(
             sql=f"SELECT {listed}, TRUE AS {PRESENCE} FROM {SOURCE}", columns=(*columns, PRESENCE)
         )
-    own = _quoted(engine, find_column(engine.columns(SOURCE), record).name)
-    inside = f"{rows}.{key} IN (SELECT {SOURCE}.{own} FROM {SOURCE} WHERE {SOURCE}.{own} IS NOT NULL)"
+    person = _quoted(engine, find_column(engine.columns(SOURCE), record).name)
+    inside = f"{rows}.{key} IN (SELECT {SOURCE}.{person} FROM {SOURCE} WHERE {SOURCE}.{person} IS NOT NULL)"
     return DataQuery(sql=f"SELECT {listed}, {inside} AS {PRESENCE} FROM {rows}", columns=(*columns, PRESENCE))
 
 
 def share_present(engine: Engine, *, record: str) -> float:
     """The share of the frame that is in the table; a frame without some of its people is refused."""
-    key, own = (_quoted(engine, find_column(engine.columns(one), record).name) for one in (FRAME, SOURCE))
+    key, who = (_quoted(engine, find_column(engine.columns(one), record).name) for one in (FRAME, SOURCE))
     sizes = (
         f"SELECT (SELECT COUNT(*) FROM {FRAME}) AS everybody, "
         f"(SELECT COUNT(DISTINCT {key}) FROM {FRAME}) AS different, "
-        f"(SELECT COUNT(*) FROM {SOURCE}) AS lines, (SELECT COUNT(DISTINCT {own}) FROM {SOURCE}) AS people, "
+        f"(SELECT COUNT(*) FROM {SOURCE}) AS lines, (SELECT COUNT(DISTINCT {who}) FROM {SOURCE}) AS people, "
         f"(SELECT COUNT(*) FROM {SOURCE} "
-        f"WHERE {own} NOT IN (SELECT {key} FROM {FRAME} WHERE {key} IS NOT NULL)) AS missing"
+        f"WHERE {who} NOT IN (SELECT {key} FROM {FRAME} WHERE {key} IS NOT NULL)) AS missing"
     )
-    found = {name: int(np.asarray(value)[0]) for name, value in engine.fetch_own(sizes).items()}
-    everybody, people = found["everybody"], found["people"]
+    counts = {name: int(np.asarray(value)[0]) for name, value in engine.fetch_own(sizes).items()}
+    everybody, people = counts["everybody"], counts["people"]
     require_plan(
-        everybody == found["different"],
+        everybody == counts["different"],
         "[data] frame: everybody once, by the record key",
-        got=f"{everybody:,} rows with {found['different']:,} keys",
+        got=f"{everybody:,} rows with {counts['different']:,} keys",
         fix="make one row of each person",
     )
     require_plan(
-        not found["missing"],
+        not counts["missing"],
         "[data] frame: everybody who is in the table, among those who might be",
-        got=f"{found['missing']:,} of {people:,} people of the table who are not in it",
+        got=f"{counts['missing']:,} of {people:,} people of the table who are not in it",
         fix="a frame that leaves people out would hide that they are seen",
     )
     require_plan(
-        found["lines"] == people,
+        counts["lines"] == people,
         'one row of each person in the table, with secret = "presence"',
-        got=f"{found['lines']:,} rows of {people:,} people",
+        got=f"{counts['lines']:,} rows of {people:,} people",
         fix="make one row of each person first",
     )
     require_plan(
@@ -82,12 +82,12 @@ def share_present(engine: Engine, *, record: str) -> float:
 
 def check_columns_agree(engine: Engine, *, record: str, columns: Sequence[str]) -> None:
     """Refuse a frame in which people have other public values than in the table that is published."""
-    key, own = (_quoted(engine, find_column(engine.columns(one), record).name) for one in (FRAME, SOURCE))
+    key, person = (_quoted(engine, find_column(engine.columns(one), record).name) for one in (FRAME, SOURCE))
     for name in columns:
         first = _quoted(engine, find_column(engine.columns(FRAME), name).name)
         second = _quoted(engine, find_column(engine.columns(SOURCE), name).name)
         unlike = (
-            f"SELECT COUNT(*) AS n FROM {SOURCE} JOIN {FRAME} ON {SOURCE}.{own} = {FRAME}.{key} "
+            f"SELECT COUNT(*) AS n FROM {SOURCE} JOIN {FRAME} ON {SOURCE}.{person} = {FRAME}.{key} "
             f"WHERE {SOURCE}.{second} IS DISTINCT FROM {FRAME}.{first}"
         )
         number = int(np.asarray(engine.fetch_own(unlike)["n"])[0])

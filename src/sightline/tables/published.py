@@ -40,23 +40,20 @@ def without_queries(membership: Membership, dropped: Collection[int]) -> Members
     """The membership without some of the plan's releases, and the others numbered anew."""
     if not dropped:
         return membership
-    gone = [c for c, cell in enumerate(membership.cells) if _query(membership, cell) in dropped]
-    found = published(membership, withheld=gone) if gone else membership
+    parts = membership.partitions
+    gone = [c for c, cell in enumerate(membership.cells) if parts[cell.partition].query in dropped]
+    left = published(membership, withheld=gone) if gone else membership
     kept = [query for query in range(_queries(membership)) if query not in dropped]
-    place = {query: number for number, query in enumerate(kept)}
+    number_of = {query: number for number, query in enumerate(kept)}
     whole = membership.with_derived
     return replace(
-        found,
+        left,
         with_derived=None if whole is None else without_queries(whole, dropped),
         partitions=tuple(
-            replace(part, query=place[part.query]) for part in found.partitions if part.query in place
+            replace(part, query=number_of[part.query]) for part in left.partitions if part.query in number_of
         ),
-        unaudited=tuple(rows for query, rows in enumerate(membership.unaudited) if query in place),
+        unaudited=tuple(rows for query, rows in enumerate(membership.unaudited) if query in number_of),
     )
-
-
-def _query(membership: Membership, cell: Cell) -> int:
-    return membership.partitions[cell.partition].query
 
 
 def _queries(membership: Membership) -> int:
@@ -68,13 +65,13 @@ def _signatures(
 ) -> np.ndarray[tuple[int, int], np.dtype[np.signedinteger]]:
     """The table of signatures over the partitions that are kept, with the new numbers of their cells."""
     starts, table = membership.starts, membership.signatures
-    found = np.empty((len(kept), len(table)), dtype=table.dtype)
-    for line, p in zip(found, kept, strict=True):
+    signatures = np.empty((len(kept), len(table)), dtype=table.dtype)
+    for line, p in zip(signatures, kept, strict=True):
         stays = np.isin(np.arange(starts[p], starts[p + 1]), kept_cells)
         number = np.where(stays, np.cumsum(stays) - 1, -1)
         line[:] = np.append(number, -1)[table[:, p]]  # the last entry is for rows in no cell
-    found.setflags(write=False)
-    return found.T
+    signatures.setflags(write=False)
+    return signatures.T
 
 
 @frozen
@@ -101,21 +98,21 @@ def with_steps(membership: Membership, steps: Mapping[int, Steps]) -> Membership
         if p not in steps:
             cells += present
             continue
-        own = steps[p]
+        axis = steps[p]
         block: dict[tuple[str, ...], int] = {}
         number = np.full(
             len(present) + 1, -1, dtype=signatures.dtype
         )  # the last entry is for rows in no cell
         filled: dict[int, Cell] = {}
         for place, cell in enumerate(present):
-            others = cell.key[: own.column] + cell.key[own.column + 1 :]
-            position = block.setdefault(others, len(block)) * own.count + own.place(cell.key[own.column])
+            others = cell.key[: axis.column] + cell.key[axis.column + 1 :]
+            position = block.setdefault(others, len(block)) * axis.count + axis.place(cell.key[axis.column])
             number[place] = position
             filled[position] = cell
         signatures[:, p] = number[membership.signatures[:, p]]
         for others, first in block.items():
-            for step in range(own.count):
-                key = (*others[: own.column], own.text(step), *others[own.column :])
+            for step in range(axis.count):
+                key = (*others[: axis.column], axis.text(step), *others[axis.column :])
                 empty = Cell(partition=p, key=key, rows=0)
-                cells.append(filled.get(first * own.count + step, empty))
+                cells.append(filled.get(first * axis.count + step, empty))
     return replace(membership, cells=tuple(cells), signatures=signatures)

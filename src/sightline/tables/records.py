@@ -69,9 +69,9 @@ def signature_totals(
     for name in names:
         starts[1:] |= answer[name][1:] != answer[name][:-1]
     signature = np.cumsum(starts)
-    place = {name: column for column, name in enumerate(subject.categories)}
-    column = np.array([place.get(name, -1) for name in answer["v"].tolist()], dtype=np.intp)
-    totals = np.zeros((int(signature[-1]) + 1, len(place)))
+    column_of = {name: column for column, name in enumerate(subject.categories)}
+    column = np.array([column_of.get(name, -1) for name in answer["v"].tolist()], dtype=np.intp)
+    totals = np.zeros((int(signature[-1]) + 1, len(column_of)))
     totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]
     return totals
 
@@ -91,10 +91,10 @@ class RowRecords:
         """Of every record, by its key, how many known and unknown rows it has with each signature."""
         rows = zip(self.person.tolist(), self.signature.tolist(), self.known.tolist(), strict=True)
         keys = dict(zip(self.person.tolist(), self.keys, strict=True))
-        found: dict[str, list[tuple[int, bool, int]]] = {}
+        entries: dict[str, list[tuple[int, bool, int]]] = {}
         for (person, signature, known), number in sorted(Counter(rows).items()):
-            found.setdefault(keys[person], []).append((signature, known, number))
-        return {key: tuple(own) for key, own in found.items()}
+            entries.setdefault(keys[person], []).append((signature, known, number))
+        return {key: tuple(own) for key, own in entries.items()}
 
 
 def row_records(engine: Engine, counted: CountedTable, *, of: str = "") -> RowRecords:
@@ -149,10 +149,10 @@ def members_by_words(
     names, coded = counted.names, counted.coded(f"{counted.rows.record} AS r", f"{counted.is_known} AS v")
     wanted = f"v = 0 AND ({_is_any(counted, words.values())})"
     answer = engine.fetch(f"SELECT DISTINCT {', '.join(names)}, r FROM ({coded}) AS coded WHERE {wanted}")
-    found: dict[tuple[int, ...], list[str]] = {}
+    keys: dict[tuple[int, ...], list[str]] = {}
     for *own, key in zip(*(answer[name].tolist() for name in (*names, "r")), strict=True):
-        found.setdefault(tuple(own), []).append(key_text(key))
-    return {signature: tuple(sorted(found.get(own, ()))) for signature, own in words.items()}
+        keys.setdefault(tuple(own), []).append(key_text(key))
+    return {signature: tuple(sorted(keys.get(own, ()))) for signature, own in words.items()}
 
 
 def person_of(engine: Engine, counted: CountedTable, *, record_key: str) -> PersonRows:
@@ -169,9 +169,9 @@ def keys_of_kinds(
         return {}
     wanted = ", ".join(str(one) for one in sorted({entries[0][0] for entries in kinds.values()}))
     some = f"r IN (SELECT r FROM ({counted.ranked()}) AS chosen WHERE s IN ({wanted}))"
-    found = row_records(engine, counted, of=some).entries
+    entries_of_key = row_records(engine, counted, of=some).entries
     return {
-        kind: tuple(sorted(key for key, own in found.items() if own == entries))
+        kind: tuple(sorted(key for key, own in entries_of_key.items() if own == entries))
         for kind, entries in kinds.items()
     }
 
@@ -193,20 +193,20 @@ def totals_of_persons(engine: Engine, counted: CountedTable, key: str | None) ->
         f"SELECT {rows.record} AS r, CAST(SUM({counted.value}) AS DOUBLE) AS total "
         f"FROM {rows.source()} GROUP BY {rows.record}"
     )
-    found = engine.fetch(
+    figures = engine.fetch(
         "SELECT MIN(total) AS low, MAX(total) AS high, AVG(total) AS mean, COUNT(*) AS n "
         f"FROM ({each}) AS each_person"
     )
-    low, high, mean = (float(found[name][0]) for name in ("low", "high", "mean"))
+    low, high, mean = (float(figures[name][0]) for name in ("low", "high", "mean"))
     away = engine.fetch(
         f"SELECT AVG((total - {mean!r}) * (total - {mean!r})) AS v FROM ({each}) AS each_person"
     )
-    own = None
+    total = None
     if key is not None:
         is_record = _is_record(engine, counted.subject, key)
         answer = engine.fetch(f"SELECT total FROM ({each}) AS each_person WHERE {is_record}")["total"]
-        own = float(answer[0]) if len(answer) else None
-    return TotalsOfPersons(least=low, most=high, spread=math.sqrt(max(0.0, float(away["v"][0]))), own=own)
+        total = float(answer[0]) if len(answer) else None
+    return TotalsOfPersons(least=low, most=high, spread=math.sqrt(max(0.0, float(away["v"][0]))), own=total)
 
 
 def has_rows(engine: Engine, subject: Subject, *, record_key: str) -> bool:
@@ -257,9 +257,9 @@ def rows_behind(engine: Engine, counted: CountedTable) -> RowsBehind:
     ranked = counted.ranked(f"2 * {number} + {counted.is_known} AS v")
     answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s, v")
     signature, marked, count = (np.asarray(answer[name], dtype=np.int64) for name in "svn")
-    pairs, place = np.unique(np.column_stack([signature, marked // 2]), axis=0, return_inverse=True)
+    pairs, pair_of = np.unique(np.column_stack([signature, marked // 2]), axis=0, return_inverse=True)
     counts, known_counts = (
-        np.bincount(place.ravel(), weights, len(pairs)).astype(np.int64)
+        np.bincount(pair_of.ravel(), weights, len(pairs)).astype(np.int64)
         for weights in (count, count * (marked % 2))
     )
     return RowsBehind(signature=pairs[:, 0], rows=pairs[:, 1], counts=counts, known=known_counts)
@@ -279,13 +279,13 @@ def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[in
     """The same for every signature of some, given by their words."""
     names, coded = counted.names, counted.coded(f"{counted.unknown(counted.value)} AS v")
     by = ", ".join(names)
-    found: dict[tuple[int, ...], float] = {}
+    totals: dict[tuple[int, ...], float] = {}
     for start in range(0, len(words), PER_QUERY):
         wanted = _is_any(counted, words[start : start + PER_QUERY])
         answer = engine.fetch(f"SELECT {by}, {SUM_OF_V} FROM ({coded}) AS coded WHERE {wanted} GROUP BY {by}")
         listed_words = zip(*(answer[name].tolist() for name in names), strict=True)
-        found.update(zip(listed_words, answer["total"].tolist(), strict=True))
-    return np.array([found.get(own, 0.0) for own in words], dtype=np.float64)
+        totals.update(zip(listed_words, answer["total"].tolist(), strict=True))
+    return np.array([totals.get(own, 0.0) for own in words], dtype=np.float64)
 
 
 def _layout_totals(

@@ -65,11 +65,11 @@ def with_measured_rounding(
             except InvalidPlan as error:
                 raise InvalidPlan(f'release "{queries[part.query].name}": {error}') from None
             summed = [read[0], *types[text][len(read) :]]  # also as the query itself adds it up
-            own = max(
+            largest = max(
                 _own_step(name, part.statistic, low=low, high=high, rows=float(rows[place]))
                 for name in summed
             )
-            measured[key] = step + own * part.computed.factor
+            measured[key] = step + largest * part.computed.factor
         partitions[place] = replace(part, computed=_rounded(part.computed, measured[key]))
     return replace(membership, partitions=tuple(partitions)).of_the_rows_of(membership)
 

@@ -322,15 +322,15 @@ class DuckDBEngine:
 
         Here the built-in ones answer; in a connection to the file, where the releases run, the macros do.
         """
-        own = self._connection.execute(
+        macros = self._connection.execute(
             "SELECT DISTINCT function_name FROM duckdb_functions() WHERE database_name = ? AND lower("
             "function_name) IN (SELECT lower(function_name) FROM duckdb_functions() WHERE internal)",
             [database],
         ).fetchall()
         require(
-            not own,
+            not macros,
             f"{path.name} without macros that have names of built-in functions",
-            got=", ".join(sorted(str(row[0]) for row in own)[:3]),
+            got=", ".join(sorted(str(row[0]) for row in macros)[:3]),
             fix="its SQL would publish other numbers than are audited: DROP MACRO, or write a file",
             error=InvalidPlan,
         )

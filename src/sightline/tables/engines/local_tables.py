@@ -61,10 +61,10 @@ def digest_later(source: object, base: Path) -> Callable[[], str | None]:
     def digest() -> str | None:
         try:
             with path.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
         except (OSError, ValueError):
             return None
-        return found if file_state(path) == state else None
+        return digest if file_state(path) == state else None
 
     return digest
 

@@ -199,9 +199,12 @@ class PostgresEngine:
         for name in self._names:
             if name == SOURCE:
                 continue
-            own = self._regclass(name)
+            class_of_table = self._regclass(name)
             with self._cursor() as cursor:
-                self._execute(cursor, f"SELECT {own} = {data}, relkind FROM pg_class WHERE oid = {own}")
+                self._execute(
+                    cursor,
+                    f"SELECT {class_of_table} = {data}, relkind FROM pg_class WHERE oid = {class_of_table}",
+                )
                 same, kind = cursor.fetchone() or (False, "")
             require(
                 not same,

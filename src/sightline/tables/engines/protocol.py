@@ -223,11 +223,11 @@ def run_batches(
     """
     report(stage, 0.0)
     require(signatures > 0, "at least one signature", got="none")
-    read, found = folded(
+    read, merged = folded(
         reduction, of_batches(reduction, batches), lambda done: report(stage, done / signatures)
     )
     require(read == signatures, f"a pass over {signatures:,} signatures", got=f"one over {read:,}")
-    return found
+    return merged
 
 
 def of_batches(reduction: Reduction, batches: Iterable[SignatureBatch]) -> Iterator[tuple[int, Arrays]]:
@@ -241,8 +241,8 @@ def folded(
     done: Callable[[int], None] = lambda read: None,
 ) -> tuple[int, Arrays]:
     """How many signatures some parts stand for, and their arrays merged; 0 and no arrays without parts."""
-    read, found = 0, _NO_ARRAYS
+    read, merged = 0, _NO_ARRAYS
     for number, own in parts:
-        read, found = read + number, reduction.merged(found, own) if found else own
+        read, merged = read + number, reduction.merged(merged, own) if merged else own
         done(read)
-    return read, found
+    return read, merged

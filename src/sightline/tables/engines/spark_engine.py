@@ -325,8 +325,8 @@ def _is_dictionary(subquery: exp.Subquery) -> bool:
         "SELECT k, ROW_NUMBER() OVER (ORDER BY k NULLS LAST) AS c "
         f"FROM ({distinct.sql('spark')}) AS listed WHERE NOT k IS NULL"
     )
-    own = {part.alias for part in subquery.find_all(exp.CTE)}
-    outside = {part.alias for part in subquery.root().find_all(exp.CTE)} - own
+    aliases = {part.alias for part in subquery.find_all(exp.CTE)}
+    outside = {part.alias for part in subquery.root().find_all(exp.CTE)} - aliases
     return select.sql("spark") == written and not any(
         table.name in outside for table in subquery.find_all(exp.Table)
     )

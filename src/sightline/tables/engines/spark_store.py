@@ -147,8 +147,8 @@ class SparkJobs:
         with contextlib.suppress(Exception):  # a lost connection is the job's own error
             tracker = self.session.sparkContext.statusTracker()  # which Spark Connect does not have
             for job in tracker.getJobIdsForGroup(group):
-                found = tracker.getJobInfo(job)
-                for stage in () if found is None else map(tracker.getStageInfo, found.stageIds):
+                job_info = tracker.getJobInfo(job)
+                for stage in () if job_info is None else map(tracker.getStageInfo, job_info.stageIds):
                     if stage is not None:
                         done, total = done + stage.numCompletedTasks, total + stage.numTasks
         return min(done / total, 0.99) if total else 0.0

@@ -42,15 +42,15 @@ _HIGHEST_POWER = 100
 _MOST_TERMS, _MOST_NODES = 20, 600  # of one number: people write a few terms of a dozen nodes
 
 
-class Feature(NamedTuple):
+class RowFeature(NamedTuple):
     """A function of the secret of a row."""
 
     kind: str  # "one" for 1 in every row, "has" for 1 in those with a secret, "power", "clipped" or "set"
     parameter: float | Band | SecretTest | None = None
 
 
-_ONE, _HAS = Feature("one"), Feature("has")
-Terms = dict[Feature, exp.Expr]  # the public number, bound, that each feature is multiplied by
+_ONE, _HAS = RowFeature("one"), RowFeature("has")
+Terms = dict[RowFeature, exp.Expr]  # the public number, bound, that each feature is multiplied by
 
 
 class _Refused(Exception):
@@ -104,7 +104,7 @@ class _Algebra:
     """Takes one aggregate apart."""
 
     secret: Secret
-    meant: dict[Feature, exp.Expr] = field(default_factory=dict)  # the features as SQL, bound
+    meant: dict[RowFeature, exp.Expr] = field(default_factory=dict)  # the features as SQL, bound
 
     def written(self, call: exp.Expr) -> exp.Expr:
         """The sum, bound."""
@@ -188,7 +188,7 @@ class _Algebra:
     def _of_power(self, exponent: float) -> _Row:
         if not (float(exponent).is_integer() and 1 <= exponent <= _HIGHEST_POWER):
             _refuse()
-        feature = Feature("power", exponent)
+        feature = RowFeature("power", exponent)
         value = bound_column(self.secret.scope.secret, DATA)
         self.meant[feature] = (
             value if exponent == 1 else exp.Pow(this=value, expression=_number(int(exponent)))
@@ -216,7 +216,7 @@ class _Algebra:
             low, high = nearer(low, level), nearer(high, level)
         if not low < high:
             _refuse()
-        feature = Feature("clipped", Band(low=low, high=high))
+        feature = RowFeature("clipped", Band(low=low, high=high))
         self.meant[feature] = node
         return _Row(terms={feature: _number(1)}, needs_secret=True)
 
@@ -287,7 +287,7 @@ class _Algebra:
         if not test.above:
             inside = self._of_test(complement(test), _not(condition))
             return _added({_HAS: _number(1)}, {one: _product(c, _number(-1)) for one, c in inside.items()})
-        feature = Feature("set", test)
+        feature = RowFeature("set", test)
         self.meant.setdefault(feature, condition)
         return {feature: _number(1)}
 
@@ -307,7 +307,7 @@ class _Algebra:
             needs = other.needs_secret
         return _Row(terms=terms, needs_secret=needs, met=(*one.met, *other.met))
 
-    def _joined(self, one: Feature, other: Feature) -> Terms:
+    def _joined(self, one: RowFeature, other: RowFeature) -> Terms:
         """The product of two features."""
         if other == _ONE or (other == _HAS and one != _ONE) or one == other == _HAS:
             return {one: _number(1)}
@@ -368,7 +368,7 @@ class _Algebra:
                 total = _filtered(exp.Sum(this=factor.copy()), [*met, *rows])
                 yield exp.Coalesce(this=total, expressions=[_number(0)])
 
-    def _present(self, feature: Feature) -> list[exp.Expr]:
+    def _present(self, feature: RowFeature) -> list[exp.Expr]:
         """The condition that a row has a secret, for the feature of having one."""
         if feature == _ONE:
             return []

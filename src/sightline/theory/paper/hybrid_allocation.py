@@ -30,7 +30,7 @@ from sightline.theory.paper.published import BUDGET, shipped_loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class AllocationCurves:
     """For each group and budget two curves over the number of moments."""
 
     epsilons: tuple[float, ...]
@@ -48,7 +48,7 @@ def micro_grid() -> tuple[float, ...]:
     return tuple(sorted(float(watts) / 1_000 - 1 for watts in homes))
 
 
-def compute(effort: Effort) -> Result:
+def compute(effort: Effort) -> AllocationCurves:
     """Evaluate the bound and simulate the attack for every group, budget and split."""
     groups = {**{f"{name} pair": pair for name, pair in SYNTHETIC.items()}, "micro-grid": micro_grid()}
     attack: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
@@ -64,7 +64,7 @@ def compute(effort: Effort) -> Result:
             Line.of(budget, x=counts, y=[float(np.mean(loss)) for loss in losses], half_widths=widths),
         )
         lower[name] += (Line.of(budget, x=counts, y=splits.lower(_partner(splits))[list(counts)]),)
-    return Result(epsilons=epsilons, attack=attack, lower=lower)
+    return AllocationCurves(epsilons=epsilons, attack=attack, lower=lower)
 
 
 def _splits(group: tuple[float, ...], epsilon: float) -> HybridSplits:
@@ -103,7 +103,7 @@ def _losses(splits: HybridSplits, features: int, effort: Effort) -> FloatArray:
     return mean
 
 
-def draw(result: Result) -> dict[str, Any]:
+def draw(result: AllocationCurves) -> dict[str, Any]:
     """A panel for each group, a colour for each budget, a star at its best split unless all are alike."""
     return {
         name: panel(
@@ -122,7 +122,7 @@ def draw(result: Result) -> dict[str, Any]:
     }
 
 
-def claims(result: Result) -> tuple[Claim, ...]:
+def claims(result: AllocationCurves) -> tuple[Claim, ...]:
     """What the closing remark of Section IV says, and that the bound holds."""
     quiet = {name: lines[-1] for name, lines in result.attack.items()}
     gains = {name: line.y[0] / line.lowest[1] for name, line in quiet.items()}

@@ -41,7 +41,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class RealDataPairs:
     """The printed points, solved for their pairs, and our loads under the same protocol."""
 
     published: dict[str, tuple[Point, ...]]  # magnitudes solved under the tight convention
@@ -54,7 +54,7 @@ class Result:
     loads_formula_error: float  # of eq:m2_L2 in its tight form against the engine, relative
 
 
-def compute(effort: Effort) -> Result:
+def compute(effort: Effort) -> RealDataPairs:
     """Solve the printed points for their pairs; sample pairs of the shipped loads."""
     printed = {name: np.array(reference()["fig:realdata"]["left"][name]) for name in BINS}
     everything = np.concatenate(list(printed.values()))
@@ -64,7 +64,7 @@ def compute(effort: Effort) -> Result:
     crb = release_curves(pairs, family=Moments(), accountant=BASIC, releases=[2]).crb[:, 0]
     formula = [pair_crb_at_two(pair, family=Moments(), accountant=BASIC) for pair in pairs]
     recurring, chance = _recurring(everything, np.concatenate(list(solved.values())))
-    return Result(
+    return RealDataPairs(
         published={
             name: tuple(
                 Point(gamma=float(g), crb=float(c), magnitude=float(mu + g))
@@ -146,7 +146,7 @@ def _sample(z: FloatArray, effort: Effort) -> tuple[FloatArray, FloatArray]:
     return drawn[chosen], interval[chosen]
 
 
-def draw(result: Result) -> dict[str, Any]:
+def draw(result: RealDataPairs) -> dict[str, Any]:
     """The paper's two panels, each followed by the same for our loads."""
     printed = {name: float(reference()["fig:realdata"]["right"][name]) for name in BINS}
     records = "of 408 records (91 + 123 + 191 + 3)"
@@ -204,7 +204,7 @@ def _bars(shares: dict[str, float]) -> list[Any]:
     return [base.mark_bar(width=44).encode(color=colour), base.mark_text(dy=-7).encode(text="label:N")]
 
 
-def claims(result: Result) -> tuple[Claim, ...]:
+def claims(result: RealDataPairs) -> tuple[Claim, ...]:
     """What the caption and ``subsec:experiments_static`` say."""
     total = sum(len(points) for points in result.published.values())
     magnitudes = {name: [point.magnitude for point in group] for name, group in result.published.items()}
