@@ -210,11 +210,13 @@ def cases_of(
     figures = "; ".join(membership.derived[:3])
     known = membership.explained
     figure = percent(known.share), data.secret, ", ".join(known.columns[:3])
-    few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
-    found = membership.occurring
-    if not found.few:  # a step
-        multiples = f"the multiples of {found.step or 1:g} in the bounds"
-        few = f"possible, {multiples}, and noise does not hide which it is"
+    found = max(map(few_values, findings.every_belief), key=lambda one: one.count)
+    taking = f"the mean {data.secret} of a record's rows" if found.of_level else data.secret
+    few = f"all or nearly all that {taking} takes in the table, so that attackers can round"
+    if not found.spread.few:  # a step
+        multiples = f"the multiples of {found.spread.step or 1:g} in the bounds"
+        of = f" for {taking}" if found.of_level else ""
+        few = f"possible{of}, {multiples}, and noise does not hide which it is"
     if (within := findings.plan.attacker.values_within) is not None:
         few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
     return (
@@ -370,7 +372,7 @@ def cases_of(
         ),
         AssumptionCase(
             name=name.FEW_VALUES,
-            count=_worst(findings, few_values),
+            count=found.count,
             one=f"value is {few}",
             many=f'values are {few}; prior = "two-point" in [attacker] allows for that',
         ),

@@ -17,16 +17,36 @@ from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import Occurring
 from sightline.tables.subject import SecretKind
+from sightline.values import frozen
 
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
 
 
-def few_values(findings: Findings) -> int:
-    """How many values the secret takes, if they are few and the noise does not hide which one it is.
+@frozen
+class ValuesToRoundTo:
+    """How many values a number takes, if they are few and the noise does not hide which one it is."""
 
-    Multiples of a step are few if the noise tells one from the next, to whoever knows all others.
+    count: int
+    spread: Occurring
+    of_level: bool  # whether it is the mean of a record's rows, or of a block of them, that takes them
+
+
+def few_values(findings: Findings) -> ValuesToRoundTo:
+    """The values that the secret takes under a belief.
+
+    Multiples of a step are few if the noise tells one from the next, to whoever knows all others. Where rows
+    of a record share a level, levels are looked at as well.
     """
-    found, prior = findings.membership.occurring, findings.prior
+    membership, belief = findings.membership, findings.belief
+    level = None if belief.by_row else membership.levels.get(belief.block)
+    spreads = [(membership.occurring, False), *([(level, True)] if level else [])]
+    found = [ValuesToRoundTo(count=_few(findings, one), spread=one, of_level=of) for one, of in spreads]
+    return max(found, key=lambda one: one.count)
+
+
+def _few(findings: Findings, found: Occurring) -> int:
+    """How many values a number takes that is spread so, if the noise does not hide which one it is."""
+    prior = findings.prior
     if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
     if prior.population is not None and prior.population.single and _listed(found, prior.population.points):

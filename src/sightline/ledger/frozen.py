@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from itertools import compress
@@ -242,6 +242,17 @@ def aggregated(part: Partition, secrets: NDArray[np.generic]) -> FloatArray:
 _SPREAD = tuple(field.name for field in fields(Occurring))
 
 
+def _written(spread: Occurring) -> dict[str, Any]:
+    """How numbers are spread, with lists for arrays."""
+    return {name: _listed(getattr(spread, name)) for name in _SPREAD}
+
+
+def _spread(written: Mapping[str, Any]) -> Occurring:
+    """The same as it was."""
+    arrays = {name: np.array(written[name]) for name in ("low", "high", "counts")}
+    return Occurring(**{**written, **arrays, "unused": tuple(written["unused"])})
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FrozenGroups:
     """For some people, by number, the group of each column, and their weight in it. Some may be in no group.
@@ -284,6 +295,9 @@ class Found:
     sums: tuple[tuple[tuple[float, ...], ...], ...] = ()  # column × aggregate × group, of unknown secrets
     # How the secret was spread: the fields of Occurring, with lists for arrays.
     occurring: dict[str, Any] = field(default_factory=dict)
+    levels: dict[str, Any] = field(
+        default_factory=dict
+    )  # likewise of the levels of records with several rows
     derived: tuple[str, ...] = ()  # columns that look like the secret
     by_chance: tuple[str, ...] = ()  # and those that may do so by chance
     dropped: int = 0
@@ -312,8 +326,12 @@ class Found:
     @property
     def spread(self) -> Occurring:
         """How the secret was spread."""
-        arrays = {name: np.array(self.occurring[name]) for name in ("low", "high", "counts")}
-        return Occurring(**{**self.occurring, **arrays, "unused": tuple(self.occurring["unused"])})
+        return _spread(self.occurring)
+
+    @property
+    def spread_of_levels(self) -> Occurring | None:
+        """How the levels of records were, where they had several rows."""
+        return _spread(self.levels) if self.levels else None
 
     @property
     def answers(self) -> str:
@@ -430,7 +448,8 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
             tuple(_sums(membership, p, rows, codes[:, line], weights[:, line]) for p in column)
             for line, column in enumerate(columns)
         ),
-        occurring={name: _listed(getattr(membership.occurring, name)) for name in _SPREAD},
+        occurring=_written(membership.occurring),
+        levels=_written(membership.levels[""]) if "" in membership.levels else {},
         derived=membership.derived,
         by_chance=membership.alike_in_few_rows,
         dropped=membership.dropped,

@@ -205,6 +205,7 @@ class History:
                     weights[len(parts) - 1] = rows.weights[section][first]
         found = [one.found for one in self.releases if not one.lost]
         spreads = [one.spread for one in reversed(found)]  # of the table now, unless one had few values
+        levels = [level for one in reversed(found) if (level := one.spread_of_levels) is not None]
         return Membership(
             partitions=tuple(parts),
             cells=tuple(cells),
@@ -216,7 +217,8 @@ class History:
             contributions=int(each.max(initial=0)),
             dropped=max((one.dropped for one in found), default=0),
             clipped=max((one.clipped for one in found), default=0),
-            occurring=min(spreads, key=lambda one: one.few or math.inf, default=Occurring()),
+            occurring=_fewest(spreads),
+            levels={"": _fewest(levels)} if levels else {},
             unaudited=tuple(UnauditedRows(**one.found.unaudited) for one, _ in self.owners),
             taken_as_public=tuple(sorted({name for one in self.releases for name in one.public})),
             derived=tuple(dict.fromkeys(text for one in found for text in one.derived)),
@@ -385,6 +387,11 @@ class History:
         every, true = csr_array(vstack(sums, format="csr")), np.concatenate(goals)
         found = some_table(every, true - _WHOLE, true + _WHOLE, people)
         return None if found is None else found.reshape(-1, width)
+
+
+def _fewest(spreads: Sequence[Occurring]) -> Occurring:
+    """The first of the spreads with the fewest values, if they are few."""
+    return min(spreads, key=lambda one: one.few or math.inf, default=Occurring())
 
 
 def _off(matrix: Any, goal: FloatArray, solution: FloatArray) -> NDArray[np.bool_]:

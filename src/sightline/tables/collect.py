@@ -19,7 +19,7 @@ from sightline.tables.cells import CellNumbers, CellSizes, PackedCodes, Signatur
 from sightline.tables.encoding import Encoding, encode
 from sightline.tables.engines.protocol import DATA, Arrays, Engine
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition
-from sightline.tables.occurring import occurring
+from sightline.tables.occurring import occurring, occurring_levels
 from sightline.tables.rows import (
     RowCounts,
     Rows,
@@ -194,6 +194,7 @@ def membership_of(
         counts=counts,
         known=known_counts,
         occurring=occurring(engine, counted.rows, counted.subject, counted.row_counts),
+        levels=occurring_levels(engine, counted.rows, counted.subject, counted.row_counts),
         weights=_weights(counted, table, words),
         blocks={
             name: counted.encoding.coded_keys[key].place.codes(words)

@@ -316,6 +316,9 @@ class Membership:
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
     occurring: Occurring = field(default_factory=Occurring)  # how the secret is spread; owner-only
+    levels: Mapping[str, Occurring] = field(
+        default_factory=dict
+    )  # of records, and of blocks by column; likewise
     sums: FloatArray = field(default_factory=lambda: np.zeros(0))  # (K,) of unknown secrets, if collected
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     derived: tuple[str, ...] = ()  # columns that look like the secret, with the figure; owner-only

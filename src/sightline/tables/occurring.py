@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from math import ceil, inf, isfinite, lgamma, log
 
@@ -20,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, distinct_lines
-from sightline.tables.engines.protocol import Engine
+from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.explained import NOTHING, ExplainedVariance, explained
 from sightline.tables.membership import Occurring
 from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import drawn, literal, quoted
 from sightline.tables.sql.reader import ReleaseQuery
+from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
 from sightline.values import frozen
 
@@ -58,7 +60,57 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         return Occurring(unused=unused, repeating=repeating)
     if subject.kind is not SecretKind.NUMBER:
         return Occurring(repeating=repeating)
-    value = clipped_secret(rows, subject)
+    numbers = _spread(engine, rows, clipped_secret(rows, subject), subject, present)
+    return replace(numbers, repeating=repeating)
+
+
+def occurring_levels(
+    engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowCounts
+) -> dict[str, Occurring]:
+    """How the levels of a number are spread: the means of records' rows, and by column those of their blocks.
+
+    Whoever knows how the rows of a record differ from its level learns the level. Rows that are spread evenly
+    may have levels that are few, in clusters, or such that totals are whole.
+    """
+    several = counts_of_rows.contributions > 1 and subject.kind is SecretKind.NUMBER
+    blocks = ("", *subject.blocks) if several and not isfinite(subject.known_within) else ()
+    return {block: _levels(engine, rows, subject, block) for block in blocks}
+
+
+def _levels(engine: Engine, rows: Rows, subject: Subject, block: str) -> Occurring:
+    """How the means of the rows of a record, or of its block, are spread."""
+    keys = [rows.record]
+    if block:
+        keys.append(f"{quoted(DATA)}.{quoted(find_column(engine.columns(), block).name)}")
+    value = f"CAST({clipped_secret(rows, subject)} AS DOUBLE)"
+    added = f"SELECT SUM({value}) AS total, COUNT(*) AS n FROM {rows.source()} GROUP BY {', '.join(keys)}"
+    answer = engine.fetch(
+        f"SELECT MIN(n) AS least, MAX(n) AS most, COUNT(*) AS levels FROM ({added}) AS added"
+    )
+    least, most, present = (int(answer[name][0]) for name in ("least", "most", "levels"))
+    size = most if least == most else 1  # totals have the digits that they were made with; means do not
+    text = "total" if least == most else "total / n"
+    levels = _Levels(secret="level", text=f"(SELECT {text} AS level FROM ({added}) AS added) AS levels")
+    low, high = subject.bounds
+    about = replace(subject, bounds=(low * size, high * size))
+    found = _spread(engine, levels, levels.secret, about, present)
+    return replace(found, low=found.low / size, high=found.high / size, step=found.step / size, whole=False)
+
+
+@frozen(eq=True)
+class _Levels:
+    """Numbers that are looked at like the secrets of rows."""
+
+    secret: str
+    text: str
+
+    def source(self) -> str:
+        """A FROM clause."""
+        return self.text
+
+
+def _spread(engine: Engine, rows: Rows | _Levels, value: str, subject: Subject, present: int) -> Occurring:
+    """How numbers are spread, and whether they are few."""
     scaled = {power: f"({value}) {'/' if power >= 0 else '*'} 1e{abs(power)}" for power in _STEPS}
     broken = ", ".join(
         f"COUNT(CASE WHEN ABS({text} - ROUND({text})) > 1e-9 * (1 + ABS({text})) THEN 1 END) AS n{place}"
@@ -78,7 +130,6 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         counts=counts,
         step=_step(whole, coarse=present > _BY_CHANCE and most > least),
         few=few if few or isfinite(subject.known_within) else _clusters(low, high, counts),
-        repeating=repeating,
         whole=not int(answer["fractions"][0]),
     )
 
@@ -112,7 +163,7 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
 
 
 def _bins(
-    engine: Engine, rows: Rows, value: str, ends: tuple[float, float]
+    engine: Engine, rows: Rows | _Levels, value: str, ends: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray, IndexArray]:
     """Bins between the least and the greatest value: the ends of the values in each, and its rows."""
     width = (ends[1] - ends[0]) / _BINS
@@ -158,7 +209,7 @@ def _chance_of_clusters(rows: int, clusters: int, share: float) -> float:
     return ways + (rows - clusters) * log(max(share, 1e-300))
 
 
-def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int:
+def few_values(engine: Engine, rows: Rows | _Levels, subject: Subject, *, present: int) -> int:
     """How many values a number takes in nearly all rows, if they are few and often repeated; else 0.
 
     Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
@@ -193,7 +244,7 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
     return int(enough[0]) + 1 if enough.size else 0
 
 
-def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
+def _has_many(engine: Engine, rows: Rows | _Levels, *, present: int) -> bool:
     """Whether some of the rows show that a few values do not fill nearly all of them.
 
     If they did, the other rows would be too few for so many different values. Twice as many are looked at.
@@ -204,7 +255,7 @@ def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
     return int(answer["n"][0]) > others
 
 
-def _within(engine: Engine, rows: Rows, within: float) -> int:
+def _within(engine: Engine, rows: Rows | _Levels, within: float) -> int:
     """How many values an interval of ± ``within`` has room for, by their least gap; 0 if many."""
     distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()}"
     gaps = f"SELECT v - LAG(v) OVER (ORDER BY v) AS gap FROM ({distinct}) AS listed"

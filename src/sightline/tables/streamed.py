@@ -33,6 +33,7 @@ from sightline.tables.membership import (
     PersonTable,
 )
 from sightline.tables.occurring import occurring as occurring_values
+from sightline.tables.occurring import occurring_levels
 from sightline.tables.persons import person_lines
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
@@ -236,6 +237,7 @@ def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore)
         counts=found["counts"][order],
         known=found["known_of"][order],
         occurring=occurring_values(engine, counted.rows, counted.subject, counted.row_counts),
+        levels=occurring_levels(engine, counted.rows, counted.subject, counted.row_counts),
         others=OtherSignatures(
             listed=np.zeros(order.size, dtype=np.intp),
             words=words,

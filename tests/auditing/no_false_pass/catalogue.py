@@ -52,6 +52,15 @@ def _hours() -> pl.DataFrame:
     return pl.DataFrame({"home": home.ravel(), "month": (hour // 20).ravel(), "kwh": kwh.ravel()})
 
 
+def _heated() -> pl.DataFrame:
+    """Homes that are heated or not: their levels are two, and hours spread about them."""
+    rng = np.random.default_rng(2)
+    apart = rng.uniform(-1.4, 1.4, (12, 20))
+    kwh = np.where(np.arange(12) % 2, 8.0, 2.0)[:, None] + apart - apart.mean(axis=1, keepdims=True)
+    home = np.repeat(np.arange(12), 20)
+    return pl.DataFrame({"home": home, "g": home // 3, "w": 1 + home % 3 / 10, "kwh": kwh.ravel()})
+
+
 def _people(number: int = 40, whole: bool = False) -> pl.DataFrame:
     rng = np.random.default_rng(5)
     x = rng.uniform(0, 10, number)
@@ -138,6 +147,16 @@ CASES = (
         reason=FAILED,
         by_noise=True,
         elsewhere={"ledger": "no [data] blocks"},
+    ),
+    Case(
+        name="levels that are two, of rows that are many",
+        table=_heated,
+        plan={
+            "data": HOMES,
+            "limits": {"remaining_uncertainty": 0.3},
+            "release": _sums("SELECT g, SUM(kwh * w) FROM data GROUP BY g"),
+        },
+        reason="few_values",
     ),
     Case(
         name="rows said to have nothing in common",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -154,6 +155,47 @@ def test_a_level_goes_with_a_named_prior_alone() -> None:
     plan = _plan(_hours(), 1, level=[0.5, 9.5]) | {"attacker": {"values_within": 1.0}}
     with pytest.raises(InvalidPlan, match="level for a number whose prior is named"):
         sl.audit(plan)
+
+
+def _levels(levels: np.ndarray, rows: int = 20) -> pl.DataFrame:
+    """Homes whose rows are spread about a level each: totals are rows times the level."""
+    rng = np.random.default_rng(2)
+    apart = rng.uniform(-1.4, 1.4, (levels.size, rows))
+    x = levels[:, None] + apart - apart.mean(axis=1, keepdims=True)
+    home = np.repeat(np.arange(levels.size), rows)
+    return pl.DataFrame({"home": home, "g": home // 3, "w": 1 + home % 3 / 10, "kwh": x.ravel()})
+
+
+@pytest.mark.parametrize(
+    ("levels", "noise", "few"),
+    [
+        (np.where(np.arange(12) % 2, 8.0, 2.0) + np.linspace(-0.005, 0.005, 12), 4.0, True),
+        (np.arange(41, 149, 9) / 20, 0.05, True),  # totals of whole numbers
+        (np.linspace(2.1, 7.9, 12), 4.0, False),
+    ],
+)
+def test_levels_that_are_few_are_found_beneath_rows_that_are_not(
+    levels: np.ndarray, noise: float, few: bool
+) -> None:
+    """Whoever knows how hours differ from a level reads it off a sum of three homes, if levels are few.
+
+    The same is asked over a table of totals.
+    """
+    hours = _levels(np.random.default_rng(5).permutation(levels))
+    totals = hours.group_by("home", "g", "w").agg(pl.col("kwh").sum().round(9)).sort("home")
+    if few:
+        possible = np.unique(totals["kwh"].round(0)) if noise < 1 else np.array([40.0, 160.0])
+        sums = np.sort([np.dot(one, [1, 1.1, 1.2]) for one in itertools.product(possible, repeat=3)])
+        assert np.diff(sums[np.append(True, np.diff(sums) > 1e-9)]).min() > 2 * noise  # which one it is
+    for table, width in ((hours, 1), (totals, 20)):
+        plan = _plan(table, width, max_rows_per_record=20)
+        plan["limits"] = {"remaining_uncertainty": "30%", "accept": ["homogeneous"]}
+        sums_of_three = "SELECT g, SUM(kwh * w) FROM data GROUP BY g"
+        plan["release"] = [{"name": "r", "sql": sums_of_three, "noise_stddev": noise}]
+        result = sl.audit(plan)
+        asked = [one.name.value for one in result.unverified if not one.accepted]
+        assert asked == ["few_values"] * few
+        assert result.verdict.status is (VerdictStatus.NOT_SHOWN if few else VerdictStatus.PASSED)
 
 
 def test_a_change_of_everyone_has_to_be_known_for_a_difference_in_time() -> None:
