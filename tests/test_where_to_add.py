@@ -192,11 +192,11 @@ def at_least(lower, upper):
         ),
         "auditing/assumptions.py": (
             (
-                "        AssumptionCase(\n            name=name.PUBLISHED_BUT_DROPPED,",
-                "        AssumptionCase(\n            name=name.DUMMY,\n"
+                "        AssumptionCase(\n            name=AssumptionName.PUBLISHED_BUT_DROPPED,",
+                "        AssumptionCase(\n            name=AssumptionName.DUMMY,\n"
                 "            count=sum(one.name == 'supposed' for one in findings.plan.releases),\n"
                 "            one='dummy is not looked at', many='dummies are not looked at'),\n"
-                "        AssumptionCase(\n            name=name.PUBLISHED_BUT_DROPPED,",
+                "        AssumptionCase(\n            name=AssumptionName.PUBLISHED_BUT_DROPPED,",
             ),
         ),
     },
