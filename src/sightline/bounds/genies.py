@@ -238,11 +238,8 @@ class Genies:
         sum over the rows of a kind, and :math:`C \lambda`; and kinds, what is left of every difference
         between two rows of a kind.
         """
-        made = self.__dict__.setdefault("_made", {})
-        weighted: tuple[FloatArray, FloatArray, FloatArray]
-        if value in made:
-            weighted = made[value]
-            return weighted
+        if value in self._weights_of:
+            return self._weights_of[value]
         number, kinds = len(self.pairs), len(self.columns)
         together, differences = self._systems
         product = self._products[:, value].reshape(kinds, number)
@@ -256,8 +253,13 @@ class Genies:
         numerator = np.sum(alone * product, axis=1) ** 2
         denominator = np.einsum("ke,kef,kf->k", alone, differences, alone)
         apart = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
-        weighted = made[value] = weights, together @ weights, apart
-        return weighted
+        self._weights_of[value] = weights, together @ weights, apart
+        return self._weights_of[value]
+
+    @cached_property
+    def _weights_of(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
+        """By value, those that were asked for."""
+        return {}
 
     @cached_property
     def _factor(self) -> tuple[FloatArray, bool]:

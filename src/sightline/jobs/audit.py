@@ -185,8 +185,8 @@ def _with_settings(result: AuditResult, session: Session, findings: Findings, na
     from sightline.advising.what_if import what_if, why_no_what_if
 
     settings = what_if(session, findings, also=_stops(result), names=names, progress=report)
-    found = {"what_if": settings, "no_what_if": why_no_what_if(findings) or None}
-    return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
+    shown = {"what_if": settings, "no_what_if": why_no_what_if(findings) or None}
+    return result.model_copy(update={**shown, "owner_only": (*result.owner_only, *shown)})
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:
@@ -250,10 +250,10 @@ def explain(plan: PlanLike, record: str | int, *, progress: Progress | None = No
         fix="without one nothing is said of a person but what the noise guarantees to all; audit says that",
     )
     with reporting(progress):
-        found = [_explained(part, base, str(record)) for part in plans_by_secret(checked)]
-    explained = [one for one in found if isinstance(one, Explanation)]
+        parts = [_explained(part, base, str(record)) for part in plans_by_secret(checked)]
+    explained = [one for one in parts if isinstance(one, Explanation)]
     if not explained:
-        raise next(one for one in found if isinstance(one, InvalidPlan))
+        raise next(one for one in parts if isinstance(one, InvalidPlan))
     return replace(explained[0], other_secrets=tuple(explained[1:]))
 
 

@@ -29,8 +29,10 @@ def together(results: Sequence[AuditResult]) -> AuditResult:
     delta = math.fsum(one.budget.delta for one in results)
     shown = number_ends(0.0, epsilon * (1 - ROUNDING), digits=4)[1]  # up, but for what finding it may add
     cost = f"epsilon = {shown}" if math.isfinite(epsilon) else "an infinite epsilon"
-    own = worst.budget.epsilon
-    each = "" if not own else f" The plan's epsilon of {parameter(own)} is that of each secret by itself."
+    stated = worst.budget.epsilon
+    each = (
+        "" if not stated else f" The plan's epsilon of {parameter(stated)} is that of each secret by itself."
+    )
     text = (
         f"The plan is about {len(results)} secrets: {', '.join(one.secret for one in results)}. "
         "Each is judged by itself, as if the others told nothing about it, and the verdict is that of the "

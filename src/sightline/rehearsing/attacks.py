@@ -61,10 +61,10 @@ def best_unbiased(found: LinearFindings, columns: IndexArray) -> AttackWeights:
     linear = found.linear
     pairs = [divmod(int(column), linear.columns_of_unit) for column in columns]
     weights = np.stack([found.exposure.recipe(*pair) for pair in pairs])
-    told = [linear.told_by_sizes(int(column), own) for column, own in zip(columns, weights, strict=True)]
+    constants = [linear.told_by_sizes(int(column), own) for column, own in zip(columns, weights, strict=True)]
     return AttackWeights(
         weights=weights,
-        constants=-np.array(told),
+        constants=-np.array(constants),
         mse=np.array([linear.design.noise.variance_of(own) for own in weights]),
     )
 

@@ -80,21 +80,21 @@ def seen_rows(linear: Lowered, truth: Truth, answers: FloatArray) -> FloatArray:
 
 def secrets_by_column(session: Session, linear: Lowered, columns: IndexArray) -> dict[int, Secrets]:
     """The keys and the secrets of the first unknown rows of some columns, sorted by key."""
-    own = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
-    wanted = sorted({one for signatures in own.values() for one in signatures})
-    found = secrets_of(session.engine, session.counted, signature_ids=wanted)
+    of_column = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
+    wanted = sorted({one for signatures in of_column.values() for one in signatures})
+    secrets = secrets_of(session.engine, session.counted, signature_ids=wanted)
     return {
-        column: tuple(sorted(row for one in signatures for row in found[one][:SMALL_GROUP]))
-        for column, signatures in own.items()
+        column: tuple(sorted(row for one in signatures for row in secrets[one][:SMALL_GROUP]))
+        for column, signatures in of_column.items()
     }
 
 
 def _column_sums(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArray:
     """The sums of the findings' columns, from those of the signatures."""
     names = plan.data.categories
-    place = [names.index(name) for name in linear.categories] or [0]
+    columns = [names.index(name) for name in linear.categories] or [0]
     inside, units = linear.unit_of_record >= 0, len(linear.units)
-    each = [np.bincount(linear.unit_of_record[inside], totals[inside, c], units) for c in place]
+    each = [np.bincount(linear.unit_of_record[inside], totals[inside, c], units) for c in columns]
     sums: FloatArray = np.stack(each, axis=1, dtype=np.float64).ravel()
     return sums
 
@@ -105,9 +105,9 @@ def _linear_answers(plan: Plan, linear: Lowered, totals: FloatArray) -> FloatArr
     sums = np.zeros(len(membership.cells))
     for p, part in enumerate(membership.partitions):
         counted = [names.index(name) for name in part.categories if name in names] if names else [0]
-        own = totals[:, counted].sum(axis=1) * membership.weights_in(p)
+        of_signature = totals[:, counted].sum(axis=1) * membership.weights_in(p)
         position = membership.positions(p)
-        added = np.bincount(position[position >= 0], own[position >= 0], sums.size)
+        added = np.bincount(position[position >= 0], of_signature[position >= 0], sums.size)
         mine = slice(int(membership.starts[p]), int(membership.starts[p + 1]))
         sums[mine] = added[mine] if part.above else membership.weight_sums[mine] - added[mine]
         if part.statistic is Statistic.MEAN:

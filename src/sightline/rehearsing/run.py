@@ -205,17 +205,17 @@ class _Attacked:
         """All guesses, and what the reader must know of them."""
         guesses: list[Guess] = []
         notes = self._remarks()
-        found = rehearsed(self.findings)
-        columns = found.most_exposed(np.arange(found.lower.size), top)
-        secrets = secrets_by_column(self.session, found.linear, columns)
+        rows = rehearsed(self.findings)
+        columns = rows.most_exposed(np.arange(rows.lower.size), top)
+        secrets = secrets_by_column(self.session, rows.linear, columns)
         report("repeating the best unbiased attack", 0.0)
-        guesses += self._unbiased(found, columns[found.visible[columns]], secrets)
+        guesses += self._unbiased(rows, columns[rows.visible[columns]], secrets)
         report("repeating the best linear attack", 0.0)
-        repetitions = max(20, min(self.repetitions, _MOST_DRAWS // int(found.people.sum())))
+        repetitions = max(20, min(self.repetitions, _MOST_DRAWS // int(rows.people.sum())))
         if repetitions < self.repetitions:
             notes.append(f"The best linear attack is repeated {repetitions:,} times: the table is large.")
-        guesses += self._linear(found, columns, secrets, repetitions)
-        guesses += self._persons(found, top, repetitions)
+        guesses += self._linear(rows, columns, secrets, repetitions)
+        guesses += self._persons(rows, top, repetitions)
         return guesses, notes
 
     def _remarks(self) -> list[str]:
@@ -290,16 +290,16 @@ class _Attacked:
         chosen = whole.most_exposed(several, top).tolist() if several.size else []
         owns = [slice(*whole.linear.units.starts[unit : unit + 2].tolist()) for unit in chosen]
         rows = [(self.findings.row_units[own], whole.linear.units.times[own]) for own in owns]
-        told = [
+        combinations = [
             (unit, target, *named)
             for unit, target in zip(chosen, sharpest_targets(found, rows), strict=True)
             for named in self._combination_of(whole, unit, found, target)
         ]
-        if not told:
+        if not combinations:
             return
-        targets = [target for _, target, _, _ in told]
+        targets = [target for _, target, _, _ in combinations]
         guesses = self._over_the_prior(found, targets, repetitions, AttackKind.TOGETHER)
-        for (unit, target, record, truth), stated in zip(told, guesses, strict=True):
+        for (unit, target, record, truth), stated in zip(combinations, guesses, strict=True):
             name, in_all = feature_name(target.weights, target.times), int(target.times.sum())
             variance = whole.linear.design.prior.scale * float(target.times @ target.weights**2)
             ends = whole.exposure.lower[unit, 0], whole.exposure.upper[unit, 0]

@@ -91,6 +91,16 @@ class RowPairs:
         return positions
 
 
+@frozen
+class FactoredProducts:
+    """The factor of the products of independent rows, and what follows from it."""
+
+    factor: SparseCholesky
+    inverse: SelectedInverse
+    combinations: Any  # of rows that vanish, proved: a column for each dependent row
+    components: IndexArray  # of every row, that of the factor it is in
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PairForm(RowForm):
     """A form at the pairs of a pattern: ``stored`` are its values there."""
@@ -158,18 +168,25 @@ class SparseSolver:
         return PairForm(stored=inverse.values * both, error=inverse.relative_error, pairs=pairs)
 
     @cached_property
-    def _factor(self) -> tuple[SparseCholesky, SelectedInverse, Any]:
+    def _factored(self) -> FactoredProducts:
         """Of the products of rows that are independent, and how the others depend on them: proved, or
         nothing is.
         """
         values, M = self.pairs.values(self.sums.matrix), sparse.csr_array(self.sums.matrix).astype(np.int64)
         factor = factorise(self.pairs.symbolic, values)
         inverse, dropped = selected_inverse(factor, values.size), factor.dropped_rows
-        weights, yes = self._recipes(factor, sparse.csc_array(M[:, dropped]), M.diagonal()[dropped])
+        components = components_of(factor, self.pairs.first, self.pairs.second)
+        images = sparse.csc_array(M[:, dropped])
+        weights, yes = self._recipes(factor, components, images, M.diagonal()[dropped])
         places = dropped, np.arange(dropped.size)
         units = sparse.csc_array((-np.ones(dropped.size), places), shape=weights.shape)
         nothing = SelectedInverse(values=inverse.values, trace=inverse.trace, relative_error=math.inf)
-        return factor, inverse if yes.all() else nothing, sparse.csc_array(weights + units)
+        return FactoredProducts(
+            factor=factor,
+            inverse=inverse if yes.all() else nothing,
+            combinations=sparse.csc_array(weights + units),
+            components=components,
+        )
 
     @property
     def rank(self) -> int:
@@ -179,22 +196,21 @@ class SparseSolver:
     @property
     def kept(self) -> IndexArray:
         """Rows that are independent; the others follow from them."""
-        return np.asarray(self._factor[0].kept, dtype=np.intp)
+        return np.asarray(self._factored.factor.kept, dtype=np.intp)
 
     @cached_property
     def leverage(self) -> PairForm:
         """M⁻."""
-        _, inverse, _ = self._factor
+        inverse = self._factored.inverse
         return PairForm(stored=inverse.values, error=inverse.relative_error, pairs=self.pairs)
 
-    def _recipes(self, factor: SparseCholesky, images: Any, squares: Any) -> tuple[Any, BoolArray]:
+    def _recipes(
+        self, factor: SparseCholesky, components: IndexArray, images: Any, squares: Any
+    ) -> tuple[Any, BoolArray]:
         """Weights on the kept rows that give functionals exactly, as integers prove; zero where they do
         not.
         """
         M = sparse.csr_array(self.sums.matrix).astype(np.int64)
-        if "components" not in self.__dict__:  # of one factor
-            self.__dict__["components"] = components_of(factor, self.pairs.first, self.pairs.second)
-        components = self.__dict__["components"]
         recipes, yes = sparse.csr_array(images.shape), np.zeros(images.shape[1], dtype=np.bool_)
         for part, guesses in packed_solutions(factor, components, images):
             above, below = rounded(guesses)
@@ -235,12 +251,12 @@ class SparseSolver:
 
     def _refuted(self, asked: AskedUnits, units: IndexArray) -> BoolArray:
         """Units of one column that are not identifiable: see :func:`seen_at_most`."""
-        factor, inverse, _ = self._factor
+        factor, inverse = self._factored.factor, self._factored.inverse
         if not (self.sums.exact and inverse.relative_error < PROOF):
             return np.zeros(units.size, dtype=np.bool_)
         kept, images = factor.kept, sparse.csc_array(asked.images)[:, units]
         weights = np.zeros(images.shape)
-        for part, solved in packed_solutions(factor, self.__dict__["components"], images):
+        for part, solved in packed_solutions(factor, self._factored.components, images):
             weights[:, part] = solved.toarray()
         # The trace of an inverse is at least its norm.
         same = self.pairs.first == self.pairs.second
@@ -269,13 +285,15 @@ class SparseSolver:
     @cached_property
     def _vanishing(self) -> Dependencies | Independent | None:
         """The combinations of rows that vanish; ``None`` where they fill in."""
-        return Dependencies.of(self._factor[2], self.noise.variance, sparse.csc_array((self.numbers, 0)))
+        return Dependencies.of(
+            self._factored.combinations, self.noise.variance, sparse.csc_array((self.numbers, 0))
+        )
 
     def _dependencies(self, recipes: Any) -> Dependencies | Independent | None:
         """With values for the pairs that many recipes need."""
         if recipes.shape[1] <= FEW_RECIPES:
             return self._vanishing
-        return Dependencies.of(self._factor[2], self.noise.variance, recipes)
+        return Dependencies.of(self._factored.combinations, self.noise.variance, recipes)
 
     def on_all_rows(self, attacks: AnswerWeights) -> FloatArray:
         """The weights of the least error that give what exact weights give; the exact ones where rows fill
@@ -311,7 +329,8 @@ class SparseSolver:
         squares = sparse.diags_array(asked.counts.ravel().astype(np.float64)) @ kernels
         variance = np.asarray(functionals.multiply(squares @ functionals).sum(axis=0)).ravel()
         images = sparse.csc_array(asked.images @ functionals)
-        return self._recipes(self._factor[0], images.astype(np.int64), np.rint(variance))
+        found = self._factored
+        return self._recipes(found.factor, found.components, images.astype(np.int64), np.rint(variance))
 
 
 # Seconds, measured on one core: of a supernode and an operation, in the four factors of an assessment; of an

@@ -125,13 +125,17 @@ class UnitBlock:
 
     def dense(self, numbers: int) -> FloatArray:
         """Rows × (kinds × columns) of the columns √times a, with a last row of zeros. Made once."""
-        if "_dense" not in self.__dict__:
-            made = np.zeros((numbers + 1, self.times.size))
+        if numbers not in self._dense:
+            table = np.zeros((numbers + 1, self.times.size))
             lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
-            made[self.rows.ravel(), lines] = self.scaled.ravel()
-            made[numbers] = 0.0
-            self.__dict__["_dense"] = made
-        return np.asarray(self.__dict__["_dense"])
+            table[self.rows.ravel(), lines] = self.scaled.ravel()
+            table[numbers] = 0.0
+            self._dense[numbers] = table
+        return self._dense[numbers]
+
+    @cached_property
+    def _dense(self) -> dict[int, FloatArray]:
+        return {}
 
     def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
         """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
