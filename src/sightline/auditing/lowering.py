@@ -72,7 +72,7 @@ class Lowered:
             release=no_rows,
             place=np.full(len(membership.people), -1),
         )
-        one = np.ones((1, 0), dtype=np.bool_)
+        counted = np.ones((1, 0), dtype=np.bool_)
         return cls(
             design=design,
             membership=membership,
@@ -83,7 +83,7 @@ class Lowered:
             offsets=none,
             categories=(),
             asked=np.ones(1, dtype=np.bool_),
-            lowering=UnitLowering(order=(), counted=one, shared=ROWS),
+            lowering=UnitLowering(order=(), counted=counted, shared=ROWS),
         )
 
     @property
@@ -137,10 +137,10 @@ class Lowered:
     def image(self, column: int) -> FloatArray:
         """What one person of a column's unit adds to every row, if all their rows hold that value."""
         (unit, asked), units = divmod(column, self.columns_of_unit), self.units
-        own = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
-        entries = units.times[own, None] * units.weights[own]
-        found = np.bincount(units.rows[own].ravel(), entries.ravel(), units.numbers + 1)
-        return np.asarray(found[:-1], dtype=np.float64)
+        lines = slice(units.starts[unit] + asked, units.starts[unit + 1], self.columns_of_unit)
+        entries = units.times[lines, None] * units.weights[lines]
+        image = np.bincount(units.rows[lines].ravel(), entries.ravel(), units.numbers + 1)
+        return np.asarray(image[:-1], dtype=np.float64)
 
     def told_by_sizes(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> float:
         """What weights count of all categories alike: rows, whatever they hold.
@@ -152,8 +152,10 @@ class Lowered:
             return 0.0
         shares = np.asarray(self.table.T @ weights)
         unit, category = divmod(column, k)
-        own = shares[units.starts[unit] : units.starts[unit + 1]]
-        own -= np.tile(np.eye(k)[category], own.size // k) if feature is None else feature
+        shares_of_unit = shares[units.starts[unit] : units.starts[unit + 1]]
+        shares_of_unit -= (
+            np.tile(np.eye(k)[category], shares_of_unit.size // k) if feature is None else feature
+        )
         return float(shares @ (np.repeat(units.people, np.diff(units.starts)) * units.times)) / k
 
     def category(self, column: int) -> str | None:
@@ -162,9 +164,9 @@ class Lowered:
 
     def rows_in_total(self, column: int) -> int:
         """How many unknown rows a record of a column's unit has, whether they are columns or one column."""
-        own, people = int(self.rows_of_unit[column // self.columns_of_unit]), self.membership.persons
+        rows, people = int(self.rows_of_unit[column // self.columns_of_unit]), self.membership.persons
         if not self.by_kind or self.lowering.shared is ROWS:
-            return own
+            return rows
         kind = self.records_of(column)[0]
         entries = slice(people.starts[kind], people.starts[kind + 1])
         return int(people.rows[entries].sum(where=self.lowering.constant | ~people.known[entries]))
@@ -178,8 +180,8 @@ class Lowered:
         records, people = self.records_of(column), self.membership.persons
         if not self.by_kind:
             return records
-        own = slice(int(people.starts[records[0]]), int(people.starts[records[0] + 1]))
-        return np.unique(people.signatures[own][~people.known[own]])
+        entries = slice(int(people.starts[records[0]]), int(people.starts[records[0] + 1]))
+        return np.unique(people.signatures[entries][~people.known[entries]])
 
     def first_signatures(self, columns: IndexArray) -> IndexArray:
         """The first of those signatures, for many columns at once."""
@@ -211,7 +213,7 @@ class Lowered:
     def alike_together(self) -> Lowered:
         """The same numbers about units of one row each, those with the same columns as one unit."""
         units, k = self.units, self.columns_of_unit
-        _, first, place = np.unique(units.groups, return_index=True, return_inverse=True)
+        _, first, unit_of = np.unique(units.groups, return_index=True, return_inverse=True)
         lines = (first[:, None] * k + np.arange(k)).ravel()
         together = replace(
             units,
@@ -219,10 +221,10 @@ class Lowered:
             weights=units.weights[lines],
             starts=np.arange(first.size + 1) * k,
             times=units.times[lines],
-            people=np.bincount(place, units.people).astype(np.intp),
+            people=np.bincount(unit_of, units.people).astype(np.intp),
             distinct=True,
         )
-        of_record = np.append(place, -1)[self.design.place]  # -1: known, and stays so
+        of_record = np.append(unit_of, -1)[self.design.place]  # -1: known, and stays so
         return replace(self, design=replace(self.design, units=together, place=of_record))
 
     @cached_property
@@ -265,11 +267,11 @@ class RowUnits:
     @classmethod
     def of(cls, membership: Membership, lowering: UnitLowering) -> RowUnits:
         """Of all rows; where rows share a level, with weights of 1 where they can be."""
-        units, place = lowering.units(membership)
+        units, unit_of = lowering.units(membership)
         if lowering.shared is ROWS or membership.streamed:  # a pass has no factors of all batches together
-            return cls(units=units, place=place, common=np.ones(units.numbers))
+            return cls(units=units, place=unit_of, common=np.ones(units.numbers))
         units, common = with_plain_weights(units)
-        return cls(units=units, place=place, common=common)
+        return cls(units=units, place=unit_of, common=common)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -345,8 +347,8 @@ def cell_name(membership: Membership, cell: int, *, withheld: frozenset[int] = f
 
 def sums_over_persons(people: PersonTable, values: FloatArray) -> FloatArray:
     """For every kind of a table, the sum of a value over the signatures of the unknown rows."""
-    own = np.where(people.known, 0.0, values[people.signatures])
-    return np.asarray(np.add.reduceat(own, people.starts[:-1]))
+    unknown_values = np.where(people.known, 0.0, values[people.signatures])
+    return np.asarray(np.add.reduceat(unknown_values, people.starts[:-1]))
 
 
 @frozen

@@ -164,8 +164,8 @@ def nonlinear_findings(
     for p, partition in enumerate(membership.partitions):
         cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
-        own = slopes(partition, values.secret[inside])
-        table[cell[inside], inside] = own * membership.weights_in(p)[signature[inside]]
+        slopes_inside = slopes(partition, values.secret[inside])
+        table[cell[inside], inside] = slopes_inside * membership.weights_in(p)[signature[inside]]
     # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
     width = plan.data.domain[1] - plan.data.domain[0]
     table[np.abs(table) * width < math.sqrt(sys.float_info.min) * pricing.scale[:, None]] = 0.0
@@ -192,13 +192,13 @@ def nonlinear_findings(
     design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     prior = SecretPrior.of(plan, membership)
     exposures = design.exposures(prior=prior.of_column, known=known)
-    found = NonlinearFindings(
+    local = NonlinearFindings(
         exposures=exposures,
         signature=signature,
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
         limit=prior.limit(plan.limits),
     )
-    return (found,)
+    return (local,)
 
 
 def slopes(partition: Partition, values: FloatArray) -> FloatArray:

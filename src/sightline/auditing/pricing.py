@@ -105,8 +105,8 @@ class Pricing:
     @cached_property
     def exact(self) -> BoolArray:
         """Cells that are published without noise."""
-        found: BoolArray = self.parameter == 0
-        return found
+        exact: BoolArray = self.parameter == 0
+        return exact
 
     @cached_property
     def laplace_answers(self) -> FloatArray:
@@ -126,13 +126,13 @@ class Pricing:
     @cached_property
     def scale(self) -> FloatArray:
         """One over the root of the information about each cell: a standard deviation, or a Laplace scale."""
-        found = self.information_parameter
+        scale = self.information_parameter
         if self.strategies:
-            found = np.where(np.isin(self.owner, list(self.strategies)), self.noise_stddev, found)
+            scale = np.where(np.isin(self.owner, list(self.strategies)), self.noise_stddev, scale)
         if not self.exact.any():
-            return found
-        ratio = np.where(self.exact, 1.0, found / self.sensitivity)
-        return np.where(self.exact, _ALMOST_EXACT * min(1.0, float(ratio.min())) * self.sensitivity, found)
+            return scale
+        ratio = np.where(self.exact, 1.0, scale / self.sensitivity)
+        return np.where(self.exact, _ALMOST_EXACT * min(1.0, float(ratio.min())) * self.sensitivity, scale)
 
     @cached_property
     def affinity_scale(self) -> FloatArray:
@@ -157,28 +157,28 @@ class Pricing:
 
     def _with_strategies(self, variances: Callable[[Strategy], FloatArray]) -> FloatArray:
         """Standard deviations of all cells, with those of strategies by the variances for noise of 1."""
-        found = self._of_laws(noise_stddev)
+        stddevs_of_cells = self._of_laws(noise_stddev)
         for p, strategy in self.strategies.items():
-            own = np.flatnonzero(self.owner == p)
+            cells = np.flatnonzero(self.owner == p)
             stddevs = np.sqrt(variances(strategy))
-            found[own] = self.parameter[own] * np.tile(stddevs, own.size // strategy.steps)
-        return found
+            stddevs_of_cells[cells] = self.parameter[cells] * np.tile(stddevs, cells.size // strategy.steps)
+        return stddevs_of_cells
 
     @cached_property
     def covariance(self) -> FloatArray:
         """The covariance of the noise on the cells, where numbers share it."""
-        found = np.diag(self.noise_stddev**2)
+        covariance = np.diag(self.noise_stddev**2)
         for cells, strategy in self.steps():
-            found[np.ix_(cells, cells)] = strategy.covariance * self.parameter[cells[0]] ** 2
-        return found
+            covariance[np.ix_(cells, cells)] = strategy.covariance * self.parameter[cells[0]] ** 2
+        return covariance
 
     def running_sums(self, values: FloatArray) -> FloatArray:
         """Values of cells as they are published: those of steps added up, where running sums are."""
-        found = values.copy()
+        sums = values.copy()
         for cells, strategy in self.steps():
             if strategy.running:
-                found[cells] = np.cumsum(values[cells])
-        return found
+                sums[cells] = np.cumsum(values[cells])
+        return sums
 
     def steps(self) -> Iterator[tuple[IndexArray, Strategy]]:
         """The cells of all steps of a strategy, for every value of the other columns of GROUP BY."""
@@ -265,8 +265,8 @@ class Pricing:
 
     @property
     def _is_discrete(self) -> BoolArray:
-        own = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
-        return np.array(own, dtype=np.bool_)[self.owner]
+        discrete = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
+        return np.array(discrete, dtype=np.bool_)[self.owner]
 
     def scaled(self, factor: float) -> Pricing:
         """The same releases with all standard deviations multiplied by a factor; exact numbers stay exact."""
@@ -289,11 +289,11 @@ class Pricing:
         return np.asarray(least, dtype=np.float64)
 
     def _of_laws(self, function: Callable[[PublishedLaw, FloatArray], FloatArray]) -> FloatArray:
-        found = np.zeros(self.parameter.size)
+        numbers = np.zeros(self.parameter.size)
         for law in set(self.laws):
-            own = np.flatnonzero(np.array([one is law for one in self.laws])[self.owner])
-            found[own] = function(law, self.parameter[own])
-        return found
+            cells = np.flatnonzero(np.array([one is law for one in self.laws])[self.owner])
+            numbers[cells] = function(law, self.parameter[cells])
+        return numbers
 
 
 def kept_of_anything(moved: FloatArray) -> FloatArray:
@@ -404,11 +404,11 @@ def _rule_costs(
         [least_affinity(rules[p], cell.rows) for p, cell in zip(owner, membership.cells, strict=True)]
     )
     with np.errstate(divide="ignore"):  # nothing is left
-        found = -8.0 * np.log(np.minimum(affinity, 1.0))
+        costs = -8.0 * np.log(np.minimum(affinity, 1.0))
     if np.count_nonzero(keyed) > 1:
-        found[keyed[owner]] = np.inf
+        costs[keyed[owner]] = np.inf
     halved = np.array([2.0 if together.get(int(p), 1) > 1 else 1.0 for p in owner])
-    return np.asarray(np.where(affinity > 0, found, np.inf) * halved * row_norms[owner] ** 2)
+    return np.asarray(np.where(affinity > 0, costs, np.inf) * halved * row_norms[owner] ** 2)
 
 
 def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noise:
@@ -417,8 +417,10 @@ def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noi
         size = scale / pricing.scale[cells]
         return CorrelatedNoise(blocks=(pricing.covariance[np.ix_(cells, cells)] * np.outer(size, size),))
     kinds, scale = pricing.laplace_answers[cells], np.abs(scale)
-    own = pricing.scale[cells]
-    stddevs = scale * np.maximum(pricing.noise_stddev[cells], np.where(pricing.exact[cells], own, 0.0)) / own
+    sizes = pricing.scale[cells]
+    stddevs = (
+        scale * np.maximum(pricing.noise_stddev[cells], np.where(pricing.exact[cells], sizes, 0.0)) / sizes
+    )
     if pricing.exact.any() or not np.all((kinds == kinds[0]) & ((kinds < 2) & _plain(pricing)[cells])):
         return MixedNoise(scales=scale, stddevs=stddevs, laplace_answers=kinds)
     return LaplaceNoise(scales=scale) if kinds[0] else GaussianNoise(stddevs=scale)
@@ -440,7 +442,7 @@ def row_norms_of(  # many parameters: what the noise is on, and whose rows it is
     declared: bool,
 ) -> FloatArray:
     """The row norm of every partition, rounded up; 0 for those without rows."""
-    found = np.zeros(len(membership.partitions))
+    norms = np.zeros(len(membership.partitions))
     for bundle in bundles:
         if (strategy := strategies.get(bundle[0])) is not None:
             release = plan.releases[membership.partitions[bundle[0]].query]
@@ -449,17 +451,17 @@ def row_norms_of(  # many parameters: what the noise is on, and whose rows it is
                 norm = strategy.sensitivity(plan.data.max_rows_per_record, apart).value
             else:
                 norm = math.sqrt(float(squared_norms(membership, bundle[0], strategy).max(initial=0.0)))
-            found[list(bundle)] = norm * (1 + 8 * len(strategy.table) * 2**-52)
+            norms[list(bundle)] = norm * (1 + 8 * len(strategy.table) * 2**-52)
             continue
         if declared:
-            found[list(bundle)] = plan.data.max_rows_per_record
+            norms[list(bundle)] = plan.data.max_rows_per_record
             continue
         power = 1 if laws[bundle[0]].pure else 2
         most = membership.most_rows_of_a_record(bundle[0], power)
         root = math.isqrt(most) if power == 2 else most
         exact = power == 1 or root * root == most
-        found[list(bundle)] = root if exact else math.nextafter(math.sqrt(most), math.inf)
-    return found
+        norms[list(bundle)] = root if exact else math.nextafter(math.sqrt(most), math.inf)
+    return norms
 
 
 def _check_sizes(plan: Plan, membership: Membership, sizes: dict[str, FloatArray]) -> None:
@@ -522,11 +524,11 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
 
 def _one_histogram(membership: Membership, bundle: Sequence[int], counted: set[str], p: int) -> bool:
     parts = membership.partitions
-    head, part = parts[bundle[0]], parts[p]
-    alike = (head.query, head.feature, head.statistic) == (part.query, part.feature, part.statistic)
-    if not alike or not counted.isdisjoint(part.categories):
+    head, other = parts[bundle[0]], parts[p]
+    alike = (head.query, head.feature, head.statistic) == (other.query, other.feature, other.statistic)
+    if not alike or not counted.isdisjoint(other.categories):
         return False
-    if part.weighted or head.weighted:
+    if other.weighted or head.weighted:
         return False
     return bool(np.array_equal(membership.signatures[:, p], membership.signatures[:, bundle[0]]))
 

@@ -128,13 +128,13 @@ def _running(value: object) -> Running:
         "min_separation: a whole number of steps",
         got="another value",
     )
-    found = Running(over=over, first=first, last=last, min_separation=separation)
+    running = Running(over=over, first=first, last=last, min_separation=separation)
     require_plan(
-        1 <= found.steps <= MOST_STEPS,
+        1 <= running.steps <= MOST_STEPS,
         f"from one to {MOST_STEPS:,} steps",
-        got=f"{found.steps:,}",
+        got=f"{running.steps:,}",
     )
-    return found
+    return running
 
 
 def _written(running: Running) -> dict[str, Any] | None:
@@ -273,9 +273,9 @@ def with_perturbation(stated: Perturbation, release: str, base: Path) -> Perturb
             f"{where}: line {number}: a count from 0 on, a whole change and a chance",
             got="others",
         )
-        own = entries.setdefault(int(count), {})
-        require_plan(int(change) not in own, f"{where}: each change of a count once", got="one twice")
-        own[int(change)] = chance
+        changes = entries.setdefault(int(count), {})
+        require_plan(int(change) not in changes, f"{where}: each change of a count once", got="one twice")
+        changes[int(change)] = chance
     return stated._replace(table=PerturbationTable.of(entries, where))
 
 
@@ -473,12 +473,12 @@ class ReleaseNoise(Section):
     def _says_how_much_once(self) -> Self:
         given = [name for name in _SIZES if getattr(self, name)]
         given += [name for name in ("of", "ptable") if getattr(self, name)] + ["to"] * (self.to > 1)
-        own = _RULE_SIZES.get(self.law)
+        size = _RULE_SIZES.get(self.law)
         expected = f"one of {', '.join(_SIZES)}"
-        if own is not None:
-            expected = f"{own or 'nothing but the law'} with law = {self.law.value!r}"
+        if size is not None:
+            expected = f"{size or 'nothing but the law'} with law = {self.law.value!r}"
         require_plan(
-            given == [own] * bool(own) if own is not None else len(given) == 1 and given[0] in _SIZES,
+            given == [size] * bool(size) if size is not None else len(given) == 1 and given[0] in _SIZES,
             expected,
             got=" and ".join(given) or "none",
         )
@@ -553,8 +553,8 @@ def number_name(key: Name, label: str) -> Name:
 
 def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> list[ReleaseNoise]:
     """The noise on an aggregate, if there is one: the one with its full label first."""
-    own = [noise for noise in noises if noise.on(names)]
-    return sorted(own, key=lambda noise: noise.label != names[0])[:1]
+    stated = [noise for noise in noises if noise.on(names)]
+    return sorted(stated, key=lambda noise: noise.label != names[0])[:1]
 
 
 def _listed(value: Any) -> Any:

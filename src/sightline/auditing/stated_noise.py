@@ -269,25 +269,25 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
 def _stddev(
     release: Release, left: dict[tuple[str, ...], float], key: tuple[str, ...], labels: tuple[str, ...]
 ) -> float:
-    found = popped(left, key, labels)
+    stddev = popped(left, key, labels)
     require_plan(
-        bool(found),
+        bool(stddev),
         f"release {release.name!r}: noise by_cell for every published number",
         got=f"none for the group {', '.join(key)!r}" + (f" of {labels[0]}" * bool(labels[0])),
     )
-    return found[0]
+    return stddev[0]
 
 
 def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: FloatArray) -> None:
     """Refuse discrete Gaussian noise that is too small for its bound."""
     for p, law in enumerate(laws):
-        own = parameters[membership.starts[p] : membership.starts[p + 1]]
+        parameters_of_part = parameters[membership.starts[p] : membership.starts[p + 1]]
         discrete = law is PublishedLaw.DISCRETE_GAUSSIAN
         release = plan.releases[membership.partitions[p].query]
         require_plan(
-            not discrete or bool(np.all(own >= LEAST_DISCRETE_STDDEV)),
+            not discrete or bool(np.all(parameters_of_part >= LEAST_DISCRETE_STDDEV)),
             f"release {release.name!r}: discrete-gaussian noise of at least {LEAST_DISCRETE_STDDEV:g}",
-            got=f"{float(np.min(own, initial=LEAST_DISCRETE_STDDEV)):.4g}",
+            got=f"{float(np.min(parameters_of_part, initial=LEAST_DISCRETE_STDDEV)):.4g}",
             fix="with less noise on whole numbers the bounds for Gaussian noise do not hold",
         )
 
@@ -322,12 +322,12 @@ def _check_separation(release: Release, membership: Membership, p: int) -> None:
     least = release.running.min_separation
     if not least:
         return
-    own, steps = membership.rows_in_cells(p), release.running.steps
-    order = np.lexsort((own.cell % steps, own.record))
-    record, step = own.record[order], own.cell[order] % steps
+    inside, steps = membership.rows_in_cells(p), release.running.steps
+    order = np.lexsort((inside.cell % steps, inside.record))
+    record, step = inside.record[order], inside.cell[order] % steps
     close = (np.diff(record) == 0) & (np.diff(step) < least)
     require_plan(
-        not close.any() and int(own.rows.max(initial=1)) == 1,
+        not close.any() and int(inside.rows.max(initial=1)) == 1,
         f"release {release.name[:60]!r}: rows of a record at least {least} steps apart",
         got="closer ones",
         fix="set min_separation to what holds, or leave it out",
@@ -336,7 +336,7 @@ def _check_separation(release: Release, membership: Membership, p: int) -> None:
 
 def steps_of(plan: Plan, membership: Membership) -> dict[int, Steps]:
     """The steps of every partition of which running sums are published."""
-    found = {}
+    steps = {}
     for p, part in enumerate(membership.partitions):
         release = plan.releases[part.query]
         if not release.running or membership.starts[p] == membership.starts[p + 1]:
@@ -349,13 +349,13 @@ def steps_of(plan: Plan, membership: Membership) -> dict[int, Steps]:
             got=repr(running.over[:60]),
             fix=f"there are: {', '.join(part.key_names)[:200] or 'none'}",
         )
-        found[p] = Steps(
+        steps[p] = Steps(
             column=names.index(_plain(running.over)),
             count=running.steps,
             place=partial(_place, running, where),
             text=running.text,
         )
-    return found
+    return steps
 
 
 def _plain(name: str) -> str:

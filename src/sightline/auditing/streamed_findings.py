@@ -92,15 +92,15 @@ def _found(plan: Plan, table: StreamedTable, most: int) -> Findings:
         moves=pricing.moves,
         always=table.membership.others.words,
     )
-    found = table.records.run(scan, "assessing every record")
-    kept = table.listing(found, _rows(table, scan, lowered))
+    arrays = table.records.run(scan, "assessing every record")
+    kept = table.listing(arrays, _rows(table, scan, lowered))
     report("assessing the most exposed", 0.0)
     rest = OtherRecords(
-        below=int(found["below"][1]),
-        signatures_below=int(found["below"][0]),
-        histogram=found["histogram"],
-        relative_error=float(found["largest_error"][0]),
-        people=int(found["rest"][1]),
+        below=int(arrays["below"][1]),
+        signatures_below=int(arrays["below"][0]),
+        histogram=arrays["histogram"],
+        relative_error=float(arrays["largest_error"][0]),
+        people=int(arrays["rest"][1]),
         brackets=brackets,
     )
     lowered = lower(plan, kept.membership, pricing)
@@ -200,8 +200,8 @@ def _packed(arrays: UnitArrays) -> Packed:
 def _unpacked(packed: Packed) -> UnitArrays:
     arrays: dict[str, Any] = {}
     for name, value in packed.items():
-        matrix, _, part = name.rpartition(" ")
-        if matrix and part == _SPARSE[0]:
+        matrix, _, array = name.rpartition(" ")
+        if matrix and array == _SPARSE[0]:
             data, rows, columns, shape = (packed[f"{matrix} {one}"] for one in _SPARSE)
             entries = sparse.coo_array((data, (rows, columns)), shape=tuple(shape.tolist()))
             arrays[matrix] = sparse.csr_array(entries)
@@ -258,27 +258,27 @@ class ExposureScan:
     always: PackedCodes  # (words × signatures) that are kept whatever they are
 
     def of_batch(self, batch: SignatureBatch) -> Arrays:
-        membership, words, units, place = self.made.of(batch)
-        found = _records(membership, words)
-        count = found["sizes"].size
+        membership, words, units, unit_of = self.made.of(batch)
+        records = _records(membership, words)
+        count = records["sizes"].size
         # A record that the attacker knows all rows of is nobody's exposure, but it may pay most.
         lower, upper, error = np.full(count, np.inf), np.full(count, np.inf), np.zeros(count)
-        near, some = np.zeros(count, dtype=np.bool_), np.flatnonzero(place >= 0)
+        near, some = np.zeros(count, dtype=np.bool_), np.flatnonzero(unit_of >= 0)
         if len(units):
             moved = np.zeros(len(units))
-            np.maximum.at(moved, place[some], self.moves.by_record(membership)[some])
+            np.maximum.at(moved, unit_of[some], self.moves.by_record(membership)[some])
             seen = self._seen(units, moved)
             lower[some], upper[some], error[some], near[some] = (
-                seen[name][place[some]] for name in ("lower", "upper", "error", "near")
+                seen[name][unit_of[some]] for name in ("lower", "upper", "error", "near")
             )
         if not membership.by_person:  # what persons pay is asked of all of them
             near |= _among(words, self.always)
-            found["cost"] = self.costs.by_record(membership)
-        found["first"] = np.zeros(count, dtype=np.bool_)
-        found["first"][np.unique(place, return_index=True)[1]] = True  # of the records of one unit
-        found["unknown"] = np.where(place >= 0, found["unknown"], 0)
-        found |= {"lower": lower, "upper": upper, "error": error, "near": near}
-        return self._kept(found, self._no_rest())
+            records["cost"] = self.costs.by_record(membership)
+        records["first"] = np.zeros(count, dtype=np.bool_)
+        records["first"][np.unique(unit_of, return_index=True)[1]] = True  # of the records of one unit
+        records["unknown"] = np.where(unit_of >= 0, records["unknown"], 0)
+        records |= {"lower": lower, "upper": upper, "error": error, "near": near}
+        return self._kept(records, self._no_rest())
 
     def _seen(self, units: Units, moved: FloatArray) -> Mapping[str, NDArray[Any]]:
         """What is seen of every unit."""
@@ -364,17 +364,17 @@ def _records(membership: Membership, words: PackedCodes) -> dict[str, NDArray[An
     people = membership.persons
     if not membership.by_person:
         count, none = len(membership.counts), membership.counts == 0
-        place, known, rows = np.arange(count), none, np.ones(count, dtype=np.intp)
+        signature, known, rows = np.arange(count), none, np.ones(count, dtype=np.intp)
         persons, sizes = membership.counts, np.ones(count, dtype=np.intp)
         unknown, group = membership.counts - membership.known, np.zeros(count, dtype=np.int64)
     else:
-        place, known, rows = people.signatures, people.known, people.rows
+        signature, known, rows = people.signatures, people.known, people.rows
         persons, sizes, group = people.persons, np.diff(people.starts), people.groups
         unknown = persons
     of_lines = {
-        "words": words[:, place],
-        "counts": membership.counts[place],
-        "known": membership.known[place],
+        "words": words[:, signature],
+        "counts": membership.counts[signature],
+        "known": membership.known[signature],
     }
     of_records = {"persons": persons, "sizes": sizes, "unknown": unknown, "group": group}
     return of_lines | of_records | {"line_known": known, "line_rows": rows, "cost": np.zeros(sizes.size)}
@@ -382,8 +382,8 @@ def _records(membership: Membership, words: PackedCodes) -> dict[str, NDArray[An
 
 def _among(words: PackedCodes, wanted: PackedCodes) -> NDArray[np.bool_]:
     """Which signatures are among some others."""
-    found = np.isin(words[0], wanted[0])
+    inside = np.isin(words[0], wanted[0])
     listed = set(map(tuple, wanted.T.tolist()))
-    places = np.flatnonzero(found)
-    found[places] = [tuple(one) in listed for one in words[:, places].T.tolist()]
-    return found
+    places = np.flatnonzero(inside)
+    inside[places] = [tuple(one) in listed for one in words[:, places].T.tolist()]
+    return inside

@@ -171,12 +171,12 @@ def _person_kinds(table: PersonTable, column: IndexArray, blocks: IndexArray, *,
     if not by_row and table.known.any():
         level = kind_of * most + blocks[table.signatures]
         unknown = ~np.isin(level, level[table.known])
-    own = table.signatures[unknown]
+    signature = table.signatures[unknown]
     entries, times = counted_by(
-        (kind_of[unknown] * most + blocks[own]) * width + column[own], table.rows[unknown]
+        (kind_of[unknown] * most + blocks[signature]) * width + column[signature], table.rows[unknown]
     )
     levels, columns = np.divmod(entries, width)
-    del kind_of, entries, own  # of a panel, some hundred megabytes each
+    del kind_of, entries, signature  # of a panel, some hundred megabytes each
     owner, block = np.divmod(levels, most)
     del levels
     first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: owner.size])
@@ -204,10 +204,10 @@ def _merged(starts: IndexArray, *parts: IndexArray) -> tuple[IndexArray, IndexAr
     group = np.zeros(sizes.size, dtype=np.intp)
     ends, chosen = [np.zeros(1, dtype=np.intp)], [np.zeros(0, dtype=np.intp)]
     for size in np.unique(sizes).tolist():  # kinds that are alike have as many columns
-        own = np.flatnonzero(sizes == size)
-        lines = starts[own][:, None] + np.arange(size)
+        alike = np.flatnonzero(sizes == size)
+        lines = starts[alike][:, None] + np.arange(size)
         first, number = distinct_lines(np.concatenate([part[lines] for part in parts], axis=1))
-        group[own] = total + number
+        group[alike] = total + number
         chosen.append(lines[first].ravel())
         ends.append(ends[-1][-1] + size * np.arange(1, first.size + 1))
         total += first.size
@@ -286,14 +286,14 @@ def whole_weights(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     >>> found.tolist(), factors.tolist()
     ([[25.0, 0.3333333333333333], [200.0, 1.0]], [100.0, 1.0])
     """
-    found, factors = weights.copy(), np.ones(weights.shape[1])
-    for place, own in enumerate(weights.T):
+    whole_table, factors = weights.copy(), np.ones(weights.shape[1])
+    for column, own in enumerate(weights.T):
         for power in 10.0 ** np.arange(MOST_DIGITS + 1):
             whole = np.rint(own * power)
             if np.array_equal(whole / power, own):
-                found[:, place], factors[place] = whole, power
+                whole_table[:, column], factors[column] = whole, power
                 break
-    return found, factors
+    return whole_table, factors
 
 
 WITHHELD = "(withheld)"

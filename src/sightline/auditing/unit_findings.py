@@ -55,11 +55,11 @@ class OtherRecords:
     def exposure(self, lowered: Lowered, pricing: Pricing) -> UnitExposure:
         """What is exposed of some units of a table that is streamed: what needs no other unit."""
         assert self.brackets is not None
-        found = exposure_of(lowered.design, self.brackets, alone=False)
-        alike = with_alike(lowered.units, lowered.design.noise, found.lower, found.upper)
-        found = found.raised(alike, Bound.ALIKE)
+        exposure = exposure_of(lowered.design, self.brackets, alone=False)
+        alike = with_alike(lowered.units, lowered.design.noise, exposure.lower, exposure.upper)
+        exposure = exposure.raised(alike, Bound.ALIKE)
         moved = lowered.of_records(pricing.moved(lowered.membership))
-        return found.raised(at_least_by_noise(found.lower, found.upper, moved), Bound.NOISE)
+        return exposure.raised(at_least_by_noise(exposure.lower, exposure.upper, moved), Bound.NOISE)
 
 
 @frozen(slots=False)
@@ -95,8 +95,8 @@ class LinearFindings:
     def guesses(self) -> Guesses:
         """At most how often a guess at the value of every unit is right; of values that are few."""
         design = self.exposure.design
-        found = guesses(design, chances_of(design.prior), self.per_unit(self.lower))
-        return replace(found, right=with_walked_guesses(design, found.right))
+        guessed = guesses(design, chances_of(design.prior), self.per_unit(self.lower))
+        return replace(guessed, right=with_walked_guesses(design, guessed.right))
 
     @property
     def counts(self) -> IndexArray:
@@ -157,8 +157,8 @@ class LinearFindings:
         category of which least remains. Groups of rows are listed besides.
         """
         if self.linear.rows_of_unit.max(initial=1) == 1:
-            found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
-            return np.asarray((found & np.tile(self.linear.asked, len(self.people))) | self._worst)
+            listed = self.below | (self.visible & (self.counts <= SMALL_GROUP))
+            return np.asarray((listed & np.tile(self.linear.asked, len(self.people))) | self._worst)
         units = self.per_unit(self.below | self.identifiable | self._worst).any(axis=1)
         least = np.zeros((len(self.people), self._k), dtype=np.bool_)
         least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = units
@@ -166,9 +166,9 @@ class LinearFindings:
 
     @property
     def _worst(self) -> BoolArray:
-        found = np.zeros(self.lower.size, dtype=np.bool_)
-        found[self.least_columns] = True
-        return found
+        worst = np.zeros(self.lower.size, dtype=np.bool_)
+        worst[self.least_columns] = True
+        return worst
 
     @property
     def below_limit(self) -> int:
@@ -253,8 +253,8 @@ class LinearFindings:
 
     def group_rmse(self, columns: IndexArray) -> FloatArray:
         """The error of the best unbiased attack on each column's value or sum."""
-        found: FloatArray = self.exposure.rmse.ravel()[columns]
-        return found
+        rmse: FloatArray = self.exposure.rmse.ravel()[columns]
+        return rmse
 
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
@@ -291,8 +291,8 @@ class LinearFindings:
         """The attack whose risk the upper end of a column is: the linear one, if it is as good."""
         unit, category = divmod(column, self._k)
         ends = self.exposure.upper_by_attack[:, unit]
-        own = ends.min(axis=1) if self.linear.rows_of_unit[unit] > 1 else ends[:, category]
-        return ATTACKS[int(np.argmin(own))]
+        ends_of_unit = ends.min(axis=1) if self.linear.rows_of_unit[unit] > 1 else ends[:, category]
+        return ATTACKS[int(np.argmin(ends_of_unit))]
 
     def records(self, columns: BoolArray) -> int:
         """How many records have at least one of some columns."""
