@@ -49,10 +49,10 @@ class ByPairs(NoDensity, BoundedPrior, ABC):
 
     def alone(self, seen: Seen) -> FloatArray:
         """a(G): at most what remains if all others are known."""
-        found = np.zeros(np.shape(seen.information))
+        kept = np.zeros(np.shape(seen.information))
         for weight, square in zip(*self.distances(), strict=True):
-            found += weight * np.exp(-seen.information * (square / 4))
-        return found * (1 - ROUNDING)
+            kept += weight * np.exp(-seen.information * (square / 4))
+        return kept * (1 - ROUNDING)
 
     def lower(self, seen: Seen) -> FloatArray:
         G, n = seen.information, np.asarray(seen.alike, dtype=np.float64)

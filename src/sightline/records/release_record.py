@@ -311,7 +311,7 @@ def plan_of(records: Mapping[str, ReleaseRecord], *, source: str, given: GivenPl
         f"data.{missing[0] if missing else ''} in a record, or --{missing[0] if missing else ''} COLUMN",
         got="neither",
     )
-    deltas = [one for name in order if (one := records[name].about.privacy_parameters.delta)]
+    deltas = [delta for name in order if (delta := records[name].about.privacy_parameters.delta)]
     content = {
         "data": {"source": source, **data},
         "privacy": {"delta": min(deltas, default=USUAL_DELTA)},

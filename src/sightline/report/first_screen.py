@@ -460,8 +460,10 @@ def _some(names: tuple[str, ...]) -> str:
 
 def alike_in_all(result: AuditResult) -> int:
     """How many numbers are about rows that are nearly all alike: a result lists the worst of them."""
-    told = [one for one in result.unverified if one.name is AssumptionName.HOMOGENEOUS and one.owner_only]
-    return max([len(result.homogeneous or ()), *(one.count for one in told)])
+    open_ones = [
+        one for one in result.unverified if one.name is AssumptionName.HOMOGENEOUS and one.owner_only
+    ]
+    return max([len(result.homogeneous or ()), *(one.count for one in open_ones)])
 
 
 def _sentence(one: Unverified, result: AuditResult) -> str:

@@ -258,8 +258,8 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         screen.print("Sums and means show nothing. Moments and thresholds have no recipe: see the audit.")
     elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
-    told = explanation.certain or CertainReport()
-    for line in certain_lines(told, secret):
+    certain = explanation.certain or CertainReport()
+    for line in certain_lines(certain, secret):
         screen.print(line, markup=False, soft_wrap=True)
     shown = explanation.exposed if full else sorted(explanation.exposed, key=_left)[:FEW]
     for exposed in shown:
@@ -279,7 +279,7 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         if exposed.attack is not None:
             _print_attack(exposed.attack, unit, screen)
         recipes = recipes_of(exposed)
-        if not (recipes or told.people or told.undecided or told.by_draw):
+        if not (recipes or certain.people or certain.undecided or certain.by_draw):
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
         titles = ("The shortest recipe", "The best unbiased attack")[-len(recipes) :]
         for title, recipe in zip(titles, recipes, strict=False):

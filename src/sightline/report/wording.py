@@ -87,11 +87,11 @@ def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
     >>> [len(line.strip("\u2068\u2069")) for line in wrapped("a" * 50, 20)]
     [20, 20]
     """
-    found = textwrap.wrap(short(text, 4 * width * lines), width) or [""]
-    if len(found) > lines:
-        last = found[lines - 1][: width - 1].rstrip()
-        found = [*found[: lines - 1], f"{last}…"]
-    return [isolated(line, width) for line in found]
+    parts = textwrap.wrap(short(text, 4 * width * lines), width) or [""]
+    if len(parts) > lines:
+        last = parts[lines - 1][: width - 1].rstrip()
+        parts = [*parts[: lines - 1], f"{last}…"]
+    return [isolated(line, width) for line in parts]
 
 
 LINE_WIDTH = 100  # characters of a line in a comment or a notebook
@@ -536,9 +536,11 @@ def _line(result: AuditResult) -> str:
         limit = "" if verdict.limit is None else " Nobody is found below the limit."
         return f"Do not publish this yet. {broken} a rule ({one_line(rules.checked)}).{limit}"
     if verdict.limit is None:
-        told = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
+        singled_out = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         short_of = sum(result.distribution.records[: len(result.distribution.records) // 2])
-        return f"{told}. No limit was set: at 50 %, {short_of:,} would fall short; --limit 50% judges it."
+        return (
+            f"{singled_out}. No limit was set: at 50 %, {short_of:,} would fall short; --limit 50% judges it."
+        )
     of_stddev = 100 * math.sqrt(verdict.limit)
     variance = f"variance ({number_ends(of_stddev, of_stddev)[0]} % of the ±)"
     share = f"{percent_stated(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
@@ -580,8 +582,8 @@ def _passes(result: AuditResult, why: str) -> str:
     """What a plan that passes may do, and why; of one that accepts what is told of groups, who decides."""
     if not result.verdict.accepts_groups:
         return f"You can publish this. {why}"
-    told = "what a number, or a missing line, tells of all its rows together"
-    return f"A person has to decide this: the plan accepts {told}. Apart from that: {why}"
+    accepted = "what a number, or a missing line, tells of all its rows together"
+    return f"A person has to decide this: the plan accepts {accepted}. Apart from that: {why}"
 
 
 def _closeness_line(result: AuditResult, everyone: str) -> str:

@@ -335,11 +335,11 @@ class _Cores:
             chosen = np.argsort(-first, kind="stable")[:_BEST]
         product = self.product(weights[chosen])
         vectors = krylov_vectors(product, np.repeat(started, chosen.size, axis=1), _STEPS)
-        found, offs = quotients(product, vectors)
-        low[chosen] = found
-        for place in np.argsort(-found, kind="stable")[:_BEST].tolist():
-            own = self.one(weights[chosen[place]].astype(np.float64))
-            high[chosen[place]] = min(bound, at_most(own, float(found[place]), float(offs[place])))
+        largest, offs = quotients(product, vectors)
+        low[chosen] = largest
+        for person in np.argsort(-largest, kind="stable")[:_BEST].tolist():
+            core = self.one(weights[chosen[person]].astype(np.float64))
+            high[chosen[person]] = min(bound, at_most(core, float(largest[person]), float(offs[person])))
         return low, high
 
     def _each(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:

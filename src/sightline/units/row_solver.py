@@ -128,8 +128,8 @@ class DenseSolver:
             inverse = self._inverse(live)
             if inverse.error < 1:
                 return IndependentRows(rows=live, others=nothing, inverse=inverse)
-        if self.sums.exact and (found := guessed(self.sums.matrix, order, self._inverse)) is not None:
-            return found
+        if self.sums.exact and (guess := guessed(self.sums.matrix, order, self._inverse)) is not None:
+            return guess
         inverse = self._inverse(live)
         integers = None if inverse.error < 1 else self.integers
         if integers is None:  # independent, or nothing is said about it

@@ -320,8 +320,8 @@ class SparseSolver:
         rmse = self.weights(asked, features).rmse / lengths
         among = np.concatenate([rmse[: places.size].reshape(-1, size), rmse[places.size :, None]], axis=1)
         best = np.argmin(among, axis=1)
-        own = np.arange(unit.size)
-        chosen = np.where(best < size, own * size + best, places.size + own)
+        line = np.arange(unit.size)
+        chosen = np.where(best < size, line * size + best, places.size + line)
         return sparse.csc_array(features[:, chosen] @ sparse.diags_array(1 / lengths[chosen]))
 
     def _proved(self, asked: AskedUnits, functionals: Any) -> tuple[Any, BoolArray]:
@@ -329,8 +329,8 @@ class SparseSolver:
         squares = sparse.diags_array(asked.counts.ravel().astype(np.float64)) @ kernels
         variance = np.asarray(functionals.multiply(squares @ functionals).sum(axis=0)).ravel()
         images = sparse.csc_array(asked.images @ functionals)
-        found = self._factored
-        return self._recipes(found.factor, found.components, images.astype(np.int64), np.rint(variance))
+        factored = self._factored
+        return self._recipes(factored.factor, factored.components, images.astype(np.int64), np.rint(variance))
 
 
 # Seconds, measured on one core: of a supernode and an operation, in the four factors of an assessment; of an

@@ -67,17 +67,17 @@ def _by_groups(
         return base
     information = np.append(noise.information, 0.0) * summed * (1 + gamma(4 * numbers))
     seen = information[rows] * np.square(weights, dtype=np.float64)
-    own = prior.target.precision(np.zeros(1))[0]
+    of_prior = prior.target.precision(np.zeros(1))[0]
     line = np.broadcast_to(np.arange(len(rows))[:, None], rows.shape)
     best, least = base, (np.where(times > 0, base, 0.0) * times).sum(axis=1)
     for threshold in _THRESHOLDS.tolist():
-        strong = seen > threshold * own
+        strong = seen > threshold * of_prior
         weak = np.where(strong | (rows == numbers), 0.0, np.abs(weights) * np.sqrt(information[rows]))
         group = _groups(np.where(strong, rows, numbers), np.where(strong, weights, 0.0), slices)
         joined = sparse.csr_array((np.ones(len(rows)), (group, np.arange(len(rows)))))
         # A number is one of its own in every group: rows of other groups do not count.
-        place = np.unique(group[:, None] * (numbers + 1) + rows, return_inverse=True)[1]
-        table = sparse.csr_array((weak.ravel(), (line.ravel(), place.ravel())))
+        column = np.unique(group[:, None] * (numbers + 1) + rows, return_inverse=True)[1]
+        table = sparse.csr_array((weak.ravel(), (line.ravel(), column.ravel())))
         tried = _tried(prior, table, joined, group, counts, base)
         total = (np.where(times > 0, tried, 0.0) * times).sum(axis=1)
         better = several & (total < least)
