@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,56 @@ def test_exact_zero_fails_even_where_it_is_accepted() -> None:
     assert result.publishable().certain is None
     assert result.publishable().verdict.status == "not shown"
     assert "are certain" not in result.publishable().verdict.text
+
+
+@pytest.mark.parametrize("case", trials(24))
+def test_rows_of_one_value_tell_by_all_of_them_together(case: int) -> None:
+    """Of persons with rows in some months: against every table in which each has one value."""
+    rng = np.random.default_rng([45, case])
+    people, kinds = int(rng.integers(3, 7)), ["x", "y", "z"] if case % 3 == 2 else [False, True]
+    months = [rng.choice([1, 2, 3], int(rng.integers(1, 4)), replace=False).tolist() for _ in range(people)]
+    months[0] = [1, 2]  # somebody has several
+    held = [kinds[int(rng.integers(len(kinds)))] for _ in range(people)]
+    rows = [(f"p{i}", month, held[i]) for i in range(people) for month in months[i]]
+    category = {"kind": "category", "categories": kinds} if len(kinds) > 2 else {"kind": "boolean"}
+    counted = ("secret = 'x'", "secret = 'y'") if len(kinds) > 2 else ("secret",)
+    result = sl.audit(
+        {
+            "data": {
+                "source": pd.DataFrame(rows, columns=["id", "month", "secret"]),
+                "record": "id",
+                "secret": "secret",
+                "max_rows_per_record": 3,
+                "values": ("constant", "any")[case % 2],
+                **category,
+            },
+            "limits": {"remaining_uncertainty": 0.1},
+            "release": [
+                {
+                    "name": f"r{place}",
+                    "sql": f"SELECT month, COUNT(*) FILTER (WHERE {one}) AS n FROM data GROUP BY month",
+                    "noise": {"law": "none"},
+                }
+                for place, one in enumerate(counted)
+            ],
+        },
+        names=True,
+    )
+    asked = kinds[:2] if len(kinds) > 2 else [True]
+
+    def published(world: tuple[Any, ...]) -> list[int]:
+        return [
+            sum(world[i] == value and month in months[i] for i in range(people))
+            for value in asked
+            for month in (1, 2, 3)
+        ]
+
+    fitting = [one for one in product(kinds, repeat=people) if published(one) == published(tuple(held))]
+    certain = {f"p{i}" for i in range(people) if len({world[i] for world in fitting}) == 1}
+    assert result.certain is not None
+    assert (result.certain.people, result.certain.undecided) == (len(certain), 0)
+    assert {key for group in result.certain.groups for key in group.records} == certain
+    assert (result.verdict.status == "failed") >= bool(certain)
 
 
 def test_explain_says_of_whom_the_counts_tell_and_of_whom_they_do_not() -> None:

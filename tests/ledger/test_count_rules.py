@@ -176,6 +176,35 @@ def test_epochs_of_rounded_counts_are_refused(tmp_path: Path) -> None:
         ledger.check(release, epoch="2025")
 
 
+@pytest.mark.parametrize(
+    ("says", "status", "open_ones"),
+    [("", "not shown", 5), ('values = "independent"', "passed", 0)],
+)
+def test_exact_counts_of_two_years_are_open_if_values_may_stay(
+    tmp_path: Path, says: str, status: str, open_ones: int
+) -> None:
+    """Ten people in both years, and five in the first alone, none of whom is ill: if nobody's value changed,
+    that follows from six and six.
+    """
+    limits = (
+        '[limits]\nremaining_uncertainty = 0.05\naccept = ["homogeneous", "values", "rows_apart", "turnover"]'
+    )
+    head = f'[data]\nsource = "2024.parquet"\nrecord = "id"\nsecret = "ill"\nkind = "boolean"\n{says}\n'
+    (tmp_path / "head.toml").write_text(head + limits)
+    table = pd.DataFrame({"id": [f"p{n}" for n in range(15)], "ill": [n < 6 for n in range(15)]})
+    for year, there in (("2024", table), ("2025", table[:10])):
+        there.to_parquet(tmp_path / f"{year}.parquet")
+    ledger = Ledger.start(tmp_path / "ledger", head=tmp_path / "head.toml", values="by-epoch")
+    release = {"sql": "SELECT COUNT(*) FILTER (WHERE ill) AS n FROM data", "noise": {"law": "none"}}
+    for year in ("2024", "2025"):
+        ledger.start_epoch(year)
+        file = tmp_path / f"{year}.parquet"
+        decision, _ = ledger.add({"name": f"in {year}", **release}, table=file, epoch=year, despite="a test")
+    assert decision.result.verdict.status == status
+    undecided = [one.count for one in decision.result.unverified if one.name == "undecided"]
+    assert undecided == [open_ones] * bool(open_ones)
+
+
 def test_the_plan_of_a_ledger_of_categories_has_the_true_counts(tmp_path: Path) -> None:
     table = people(2).assign(ill=np.random.default_rng(0).choice(["flu", "cold", "none"], 11))
     head = HEAD.replace('kind = "boolean"', 'kind = "category"\ncategories = ["flu", "cold", "none"]')

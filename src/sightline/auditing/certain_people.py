@@ -37,10 +37,13 @@ from sightline.bounds.likely import posterior_means
 from sightline.errors import require_plan
 from sightline.format import number
 from sightline.noise.count_rules import CountRule
+from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _WHOLE = 1e-6  # within which a sum of a ledger, which is solved for, is taken as whole
+# Entries of the numbers of kinds of persons, of which an integer program looks for a table in seconds.
+_MOST_OF_KINDS = 100_000
 _DRAWS = 20  # simulated draws of rules with chance: enough to tell a rare case from a usual one
 # Of a simulated attack: classes, steps of each and of all. 60,000 steps take half a second.
 _MOST_WALKED, _STEPS_OF_A_CLASS, _MOST_STEPS = 400, 1_000, 60_000
@@ -58,13 +61,18 @@ class PublishedCounts:
     true_counts: FloatArray  # of the cells
     offsets: FloatArray  # a published count is the sum over the classes, and this
     rules: tuple[CountRule, ...]  # of each cell
-    signature: IndexArray  # of each class
+    signature: IndexArray  # of each class; of a kind of persons, of one of their rows
+    kind: IndexArray  # the same, or the kind of persons
+    by_kind: bool  # whether a class is a kind of persons, all of whose rows have one value
     categories: int  # classes of a signature
     published: BoolArray  # cells whose published values are known: nothing is drawn any more
 
     @classmethod
-    def of(cls, findings: Findings, totals: FloatArray) -> PublishedCounts | int:
+    def of(cls, findings: Findings, totals: FloatArray, *, may_stay: bool = False) -> PublishedCounts | int:
         """Of findings about a yes or no, or a category; 0 if no count is published without noise.
+
+        With ``may_stay``, of persons all of whose rows have one value, although nothing says so; 0 if no
+        table of such persons has these numbers.
 
         A ledger has sums that give every number its true value, and no table: then some whole table with
         these numbers takes its place. If there is none, how many people are not decided.
@@ -83,7 +91,8 @@ class PublishedCounts:
         below = np.array([not membership.partitions[p].above for p in owner.tolist()])
         offsets = np.where(below, membership.weight_sums[cells], 0.0)
         weights, truth = sums.weights[lines], sums.totals
-        counts = np.asarray(weights @ truth) + offsets
+        counts, signature, kind = np.asarray(weights @ truth) + offsets, sums.signature, sums.signature
+        people = np.asarray(sums.counts, dtype=np.float64)
         plain = np.array([not membership.partitions[p].weighted for p in owner.tolist()])
         counts = np.where(plain & (np.abs(counts - np.round(counts)) < _WHOLE), np.round(counts), counts)
         categories = max(1, len(plan.data.categories))
@@ -97,23 +106,33 @@ class PublishedCounts:
         for place in np.flatnonzero(is_published).tolist():
             shown = np.array([values[int(cells[place])]])
             low[place], high[place] = (end[0] for end in rules[place].known_of_values(shown))
+        if by_kind := may_stay or _one_value_each(findings):
+            together = _Kinds.of(membership, sums.signature[::categories])
+            weights = sparse.csr_array(weights @ sparse.kron(together.rows, sparse.eye_array(categories)))
+            people, signature = (
+                np.repeat(together.persons, categories),
+                np.repeat(together.signature, categories),
+            )
+            kind = np.repeat(together.kind, categories)
+            if together.partly_known or weights.nnz > _MOST_OF_KINDS:
+                return int(together.persons.sum())
+            truth = np.full(people.size, -1.0)  # of persons: some table takes the place of the true one
         tables, ends = [weights], [(low - offsets, high - offsets)]
         if categories > 1:  # everybody has one category
             one_each = sparse.kron(
                 sparse.eye_array(truth.size // categories), np.ones((1, categories)), format="csr"
             )
-            sizes = sums.counts[::categories]
+            sizes = people[::categories]
             tables, ends = [*tables, one_each], [*ends, (sizes, sizes)]
         every = sparse.csr_array(sparse.vstack(tables, format="csr"))
         lows, highs = (np.concatenate(end) for end in zip(*ends, strict=True))
-        people = np.asarray(sums.counts, dtype=np.float64)
         if values:
             _check_published(findings, cells, (low, high), counts, (weights, offsets, people))
         near = np.round(truth)
         is_table = np.abs(truth - near).max() <= _WHOLE and not np.any((near < 0) | (near > people))
-        whole = near if is_table else some_table(every, lows, highs, people)
+        whole, open_ = (near, False) if is_table else some_table(every, lows, highs, people)
         if whole is None:
-            return int(people[::categories].sum())
+            return int(people[::categories].sum()) if open_ or not may_stay else 0
         intervals = CountIntervals(weights=every, low=lows, high=highs, sizes=people, truth=whole)
         return cls(
             findings=findings,
@@ -122,7 +141,9 @@ class PublishedCounts:
             true_counts=counts,
             offsets=offsets,
             rules=rules,
-            signature=sums.signature,
+            signature=signature,
+            kind=kind,
+            by_kind=by_kind,
             categories=categories,
             published=is_published,
         )
@@ -161,7 +182,7 @@ class PublishedCounts:
     def people(self, classes: BoolArray) -> int:
         """How many people have one of some classes, in some row."""
         persons = self.findings.membership.persons
-        if self.findings.membership.by_person:
+        if self.findings.membership.by_person and not self.by_kind:
             rows = np.unique(self.signature[classes])
             kinds = np.unique(persons.kind_of[np.isin(persons.signatures, rows)])
             return int(persons.persons[kinds].sum())
@@ -173,6 +194,40 @@ class PublishedCounts:
         if self.categories == 1:
             return found.certain
         return np.asarray(found.certain & (self.intervals.truth > 0))
+
+
+def _one_value_each(findings: Findings) -> bool:
+    """Whether persons with several rows have one value: as the plan says, or as the table has it and the plan
+    does not exclude it.
+    """
+    constant = findings.membership.persons.constant and findings.plan.data.values != "independent"
+    return findings.membership.by_person and (findings.one_value or constant)
+
+
+@frozen(slots=False)
+class _Kinds:
+    """Persons whose rows have one value, by their rows: they answer for all of them together."""
+
+    rows: Any  # signatures with unknown rows × kinds, sparse: how many rows a person has there
+    persons: FloatArray  # of each kind
+    signature: IndexArray  # of one of their rows
+    kind: IndexArray  # in the membership's table of persons
+    partly_known: bool  # whether somebody has known rows and others: then these are known, too
+
+    @classmethod
+    def of(cls, membership: Membership, signatures: IndexArray) -> _Kinds:
+        table = membership.persons
+        kept, own = np.flatnonzero(table.unknown), ~table.known
+        kinds, first = np.unique(table.kind_of[own], return_index=True)
+        place = np.searchsorted(signatures, table.signatures[own]), np.searchsorted(kept, table.kind_of[own])
+        counted = (table.rows[own].astype(np.float64), place)
+        return cls(
+            rows=sparse.csr_array(counted, shape=(signatures.size, kept.size)),
+            persons=table.persons[kinds].astype(np.float64),
+            signature=table.signatures[own][first],
+            kind=kept,
+            partly_known=bool(np.isin(table.kind_of[table.known], kept).any()),
+        )
 
 
 def _published_values(findings: Findings, rules: tuple[CountRule, ...]) -> dict[int, float]:
@@ -218,11 +273,15 @@ def _check_published(
 
 
 def certain_report(
-    findings: Findings, totals: Totals, *, keys: Keys = NO_KEYS, of: Sequence[int] = ()
+    findings: Findings,
+    totals: Totals,
+    *,
+    keys: Keys = NO_KEYS,
+    of: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> CertainReport | None:
     """Who is certain, of the secret and of every yes-or-no question; none without a count that is a fact.
 
-    Of everybody, or ``of`` those with some signatures.
+    Of everybody, or ``of`` those with some signatures, or of some kinds of persons if these have one value.
     """
     if findings.plan.data.only_guarantee:  # others might be in the table
         return None
@@ -235,11 +294,22 @@ def certain_report(
             found.append(_report(counts, keys, of))
         elif counts:
             found.append(CertainReport(undecided=counts))
+        if counts and one.membership.persons.may_stay and not one.membership.persons.constant:
+            found.append(CertainReport(undecided=_told_if_values_stay(one, totals(one.question))))
     if not found:
         return None
     worst = max(found, key=lambda one: (one.people, one.draws[0], one.by_draw, one.undecided, one.ruled_out))
     groups = sorted((group for one in found for group in one.groups), key=lambda group: group.people)
     return worst.model_copy(update={"groups": tuple(groups[:MOST_LISTED])})
+
+
+def _told_if_values_stay(findings: Findings, totals: FloatArray) -> int:
+    """How many people are certain, or not decided, if everybody's rows have one value: then it is open."""
+    counts = PublishedCounts.of(findings, totals, may_stay=True)
+    if not isinstance(counts, PublishedCounts):
+        return counts
+    found = decide(counts.intervals)
+    return counts.people(counts.told(found) | found.undecided)
 
 
 def with_likely(report: CertainReport | None, findings: Findings, totals: Totals) -> CertainReport | None:
@@ -275,9 +345,10 @@ def with_likely(report: CertainReport | None, findings: Findings, totals: Totals
     return report.model_copy(update={"likely": likely})
 
 
-def _report(counts: PublishedCounts, keys: Keys, of: Sequence[int]) -> CertainReport:
+def _report(counts: PublishedCounts, keys: Keys, of: tuple[Sequence[int], Sequence[int]]) -> CertainReport:
     chance = bool(counts.by_chance.any())
-    asked = np.isin(counts.signature, list(of)) if of else np.ones(counts.signature.size, dtype=np.bool_)
+    some = of[1] if counts.by_kind else of[0]
+    asked = np.isin(counts.kind, list(some)) if some else np.ones(counts.kind.size, dtype=np.bool_)
     sure = decide(counts.without_chance() if chance else counts.intervals)
     by_draw, draws = 0, (0, 0)
     undecided = sure.undecided
@@ -311,7 +382,9 @@ def _groups(
 ) -> list[CertainGroup]:
     findings, own = counts.findings, counts.intervals
     labels = signature_names(findings, counts.signature[classes])
-    named = keys.of_signatures([int(one) for one in counts.signature[classes]])
+    named = (keys.of_kinds if counts.by_kind else keys.of_signatures)(
+        [int(one) for one in counts.kind[classes]]
+    )
     kept = np.flatnonzero(~counts.by_chance) if without_chance else np.arange(own.low.size)
     groups = []
     for place, label in zip(classes.tolist(), labels, strict=True):
@@ -322,7 +395,7 @@ def _groups(
                 label=label,
                 value=_value(counts, place),
                 about=findings.asked,
-                records=tuple(named.get(int(counts.signature[place]), ())),
+                records=tuple(named.get(int(counts.kind[place]), ())),
                 recipe=_recipe(counts, {i: -w for i, w in weights.items()} if own.truth[place] else weights),
             )
         )

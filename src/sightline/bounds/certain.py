@@ -146,21 +146,23 @@ def decide(intervals: CountIntervals) -> Decisions:
     return Decisions(certain=certain, undecided=undecided, proofs=proofs)
 
 
-def some_table(weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArray) -> FloatArray | None:
-    """A whole table within the intervals; none if there is none, or none was found in so many nodes.
+def some_table(
+    weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArray
+) -> tuple[FloatArray | None, bool]:
+    """A whole table within the intervals, if there is one; and whether so many nodes found none and did not
+    prove that there is none.
 
     Any of them will do in place of the true one: who is certain is certain in all of them alike.
 
     >>> row = sparse.csr_array(np.ones((1, 2)))
-    >>> some_table(row, np.array([2.0]), np.array([3.0]), np.ones(2)).tolist()
-    [1.0, 1.0]
-    >>> some_table(row, np.array([3.0]), np.array([3.0]), np.ones(2)) is None
-    True
+    >>> some_table(row, np.array([2.0]), np.array([3.0]), np.ones(2))
+    (array([1., 1.]), False)
+    >>> some_table(row, np.array([3.0]), np.array([3.0]), np.ones(2))
+    (None, False)
     """
     if not np.all(low <= high):
-        return None
-    found, _ = _whole_table(weights, (low, high), np.zeros(sizes.size), np.zeros(sizes.size), sizes)
-    return found
+        return None, False
+    return _whole_table(weights, (low, high), np.zeros(sizes.size), np.zeros(sizes.size), sizes)
 
 
 def contradiction(weights: Any, low: FloatArray, high: FloatArray, sizes: FloatArray) -> dict[int, float]:

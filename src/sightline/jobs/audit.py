@@ -277,7 +277,7 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
             record=record,
             exposed=together + about_signatures(findings, signatures),
             result=_result(session, findings),
-            certain=certain_report(findings, totals, of=signatures) if signatures else None,
+            certain=certain_report(findings, totals, of=(signatures, kinds)) if signatures else None,
         )
 
 

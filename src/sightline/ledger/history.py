@@ -252,6 +252,7 @@ class History:
             persons=persons,
             several=several,
             varying=0 if self.plan.data.values == "constant" else several - alike,
+            may_stay=self.plan.data.values == "any",
             by_rows=Counter(each[each > 0].tolist()),
         )
 
@@ -385,7 +386,7 @@ class History:
             sums.append(kron(eye_array(people.size // width), np.ones((1, width)), format="csr"))
             goals.append(people[::width])
         every, true = csr_array(vstack(sums, format="csr")), np.concatenate(goals)
-        found = some_table(every, true - _WHOLE, true + _WHOLE, people)
+        found, _ = some_table(every, true - _WHOLE, true + _WHOLE, people)
         return None if found is None else found.reshape(-1, width)
 
 

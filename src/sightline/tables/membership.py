@@ -172,6 +172,7 @@ class PersonTable:
     persons: IndexArray = field(default_factory=_none)  # how many are of each kind
     several: int = 0  # owner-only: persons with several rows
     varying: int = 0  # owner-only: of those, persons whose rows hold different values
+    may_stay: bool = False  # whether they are all taken to differ because nothing keeps their values
     by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
     by_rows: Mapping[int, int] = field(default_factory=dict)  # persons by how many rows they have
     groups: NDArray[np.int64] = field(default_factory=_none)  # as a store has
