@@ -53,16 +53,18 @@ def explained(
 
     Rows of one record in one class count as one, by their mean.
     """
-    values, tests = _squares(secret), len(columns) ** 2
+    values, people = _squares(secret), np.unique(record).size
     largest = float(np.abs(values).max(initial=0.0))
     if not 0 < largest < np.inf:
         return NOTHING
     values /= largest  # squares of values far out of bounds would overflow
-    alone = {}
-    for name, column in columns.items():
-        classes = _classes(column)
-        if classes is not None:
-            alone[name] = (_share(values, classes, record, tests), classes)
+    classes = {name: _classes(column, people) for name, column in columns.items()}
+    tests = sum(map(len, classes.values())) ** 2
+    alone = {
+        name: max(((_share(values, one, record, tests), one) for one in own), key=lambda found: found[0])
+        for name, own in classes.items()
+        if own
+    }
     ordered = sorted(alone, key=lambda name: (-alone[name][0], name))
     chosen, best, together = list[str](), 0.0, np.zeros(len(secret), dtype=np.intp)
     for name in ordered[:_TOGETHER]:
@@ -81,25 +83,31 @@ def _squares(secret: NDArray[np.generic]) -> FloatArray:
     return np.eye(len(names))[code]
 
 
-def _classes(column: NDArray[np.generic]) -> IndexArray | None:
-    """The class of every row; none of a column of many texts, such as a key. What is missing is a class."""
+def _classes(column: NDArray[np.generic], people: int) -> list[IndexArray]:
+    """The class of every row, by its value and by its rank; none of a column of many texts, such as a key.
+
+    What is missing is a class. By value people may be alone in their class, however many rows they have.
+    """
     there = column == column if column.dtype != np.object_ else np.array([v is not None for v in column])
     codes = np.zeros(len(column), dtype=np.intp)
-    values = column[there]
+    values, found = column[there], []
     try:
-        _, code, counts = np.unique(values, return_inverse=True, return_counts=True)
+        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     except TypeError:  # values of several kinds
-        return None
-    codes[there] = 1 + code
+        return []
     if counts.size <= max(_CLASSES, len(values) // 2):
-        return codes
+        codes[there] = 1 + place
+        found.append(codes)
     ordered = np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.datetime64)
     if not ordered and not all(isinstance(value, int | float) for value in values.tolist()):
-        return None
+        return found
     below = np.cumsum(counts) - counts
-    most = max(2, min(_CLASSES, len(values) // _IN_A_CLASS))
-    codes[there] = 1 + (below * most // max(1, len(values)))[code]
-    return codes
+    most = max(2, min(_CLASSES, people // _IN_A_CLASS))
+    if counts.size > max(most, people // 2):
+        ranked = np.zeros(len(column), dtype=np.intp)
+        ranked[there] = 1 + (below * most // max(1, len(values)))[place]
+        found.append(ranked)
+    return found
 
 
 def _share(values: FloatArray, classes: IndexArray, record: IndexArray, tests: int) -> float:

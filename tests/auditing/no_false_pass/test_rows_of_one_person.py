@@ -198,6 +198,20 @@ def test_levels_that_are_few_are_found_beneath_rows_that_are_not(
         assert result.verdict.status is (VerdictStatus.NOT_SHOWN if few else VerdictStatus.PASSED)
 
 
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_column_that_tells_totals_is_found_beneath_hours(tells: bool) -> None:
+    """Each home has a number of its own, which is its year to a few per cent: few hours agree with it."""
+    hours = _levels(np.random.default_rng(5).permutation(np.linspace(2.1, 7.9, 30)))
+    year = hours.group_by("home", maintain_order=True).agg(pl.col("kwh").sum())["kwh"].to_numpy()
+    told = (year if tells else np.random.default_rng(6).permutation(year)) + np.linspace(-1, 1, 30)
+    plan = _plan(hours.with_columns(bill=pl.Series(np.repeat(told, 20))), 1, max_rows_per_record=20)
+    plan["release"] = [
+        {"name": "r", "sql": "SELECT SUM(kwh) FROM data WHERE bill > 50", "noise_stddev": 500.0}
+    ]
+    asked = [one.name.value for one in sl.audit(plan).unverified if not one.accepted]
+    assert asked == ["explained"] * tells
+
+
 def test_a_change_of_everyone_has_to_be_known_for_a_difference_in_time() -> None:
     """One home joins in the second month: two months differ by its level, and by what others changed."""
     table = _hours().filter((pl.col("home") != 7) | (pl.col("month") > 0))
