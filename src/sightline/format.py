@@ -149,6 +149,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.2g} %"
 
 
+def covered(*, everyone: bool) -> str:
+    """Whom a budget covers.
+
+    >>> covered(everyone=True), covered(everyone=False)
+    ('every conceivable person', 'the kinds of people in this table, and no others')
+    """
+    return "every conceivable person" if everyone else "the kinds of people in this table, and no others"
+
+
 def percent_stated(share: float) -> str:
     """Write a share that somebody stated, such as a limit: it reads as it was given, up to four digits.
 

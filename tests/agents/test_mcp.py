@@ -136,7 +136,8 @@ def test_what_was_spent(homes: sl.Ledger) -> None:
     text = answered(homes, "what_has_been_spent")["text"]
     assert text.startswith("1 release so far: the most exposed person keeps ")
     epsilon = min(homes.check({"name": "n", **_noisy(1e9)}).before.epsilon.values())
-    assert text.endswith(f"epsilon = {number(epsilon, 3)}.")
+    whom = "for the kinds of people in this table, and no others"
+    assert text.endswith(f"epsilon = {number(epsilon, 3)} {whom}.")
 
 
 def _noisy(noise: float) -> dict[str, Any]:

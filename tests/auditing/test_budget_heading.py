@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 import sightline as sl
@@ -20,6 +21,7 @@ from sightline.tables.membership import Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 DELTA = 1e-6
+EVERYONE = "for every conceivable person"
 TWO = membership_of([partition(0), partition(1)], [["a", "b", "b"], [""] * 3])
 
 
@@ -39,7 +41,7 @@ def rule_of_each_release(multiplier: float, releases: int) -> float:
 def test_one_budget_is_headed_as_before() -> None:
     report = report_of(plan_with({"name": "a"}, {"name": "b"}))
     assert report.total_epsilon is None
-    assert budget_words(report) == "epsilon = 1 under gaussian-dp at delta = 1e-06"
+    assert budget_words(report) == f"epsilon = 1 under gaussian-dp at delta = 1e-06, {EVERYONE}"
     assert (
         budget_words(
             report_of(plan_with({"name": "a", "noise_stddev": 1.0}, {"name": "b", "noise_stddev": 2.0}))
@@ -97,3 +99,18 @@ def test_terminal_and_json_head_the_budget_with_the_total(tmp_path: Path) -> Non
     assert "Budget: epsilon = 3 " not in screen.getvalue()
     again = sl.AuditResult.from_json(result.to_json())
     assert again.budget.total_epsilon == result.budget.total_epsilon == result.budget.spent["gaussian-dp"]
+
+
+@pytest.mark.parametrize(("privacy", "everyone"), [({}, True), ({"sensitivity": "memberships"}, False)])
+def test_what_holds_for_the_people_of_a_table_is_not_said_of_everyone(
+    privacy: dict[str, Any], everyone: bool
+) -> None:
+    """Nobody of this table is in both releases; somebody else may be."""
+    apart = membership_of([partition(0), partition(1)], [["a", "b", None], [None, None, "c"]])
+    plan = plan_with({"name": "a"}, {"name": "b"}, **privacy)
+    report = budget_report(plan, apart, price(plan, apart))
+    assert report.spent["per-record"] < report.spent["gaussian-dp"] == pytest.approx(1.0)
+    assert report.everyone == everyone
+    least = report.spent["gaussian-dp" if everyone else "per-record"]
+    assert report.least_spent == least
+    assert ("and no others" in budget_words(report)) == (not everyone)

@@ -16,6 +16,6 @@ def test_the_page_heads_a_part_with_the_total_of_everything() -> None:
     budget = result.budget.model_copy(update={**update, "sharing": result.budget.releases - 1})
     page = report_html(result.model_copy(update={"budget": budget}))
     parts = "a budget of epsilon = 1, and 1 release outside it"
-    words = f"epsilon = 3.613 in all under zcdp at delta = 1e-05 ({parts})"
+    words = f"epsilon = 3.613 in all under zcdp at delta = 1e-05 ({parts}), for every conceivable person"
     assert budget_words(budget) == words
     assert f"<dt>Budget</dt><dd>{words}</dd>" in page

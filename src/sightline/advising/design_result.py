@@ -8,7 +8,7 @@ from typing import Annotated
 
 from sightline.arrays import NOTICEABLE
 from sightline.auditing.result_parts import TOP, Many, ResultPart
-from sightline.format import count, number, number_at_most, number_ends, percent, percent_stated
+from sightline.format import count, covered, number, number_at_most, number_ends, percent, percent_stated
 
 
 class DesignedNoise(ResultPart):
@@ -241,9 +241,7 @@ def _budget(budget: DesignedBudget, periods: int) -> str:
     cost = number_at_most(budget.epsilon_spent, 4)
     spent = f"epsilon = {cost} of {number(budget.epsilon)} at delta = {budget.delta:g}"
     price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > NOTICEABLE else ""
-    whom = (
-        "every conceivable person" if budget.everyone else "the kinds of people in this table, and no others"
-    )
+    whom = covered(everyone=budget.everyone)
     whole = f" of all {periods:,} periods" if periods > 1 else ""
     return f"The budget{whole} under {budget.accountant}, for {whom}: {spent}{price}."
 

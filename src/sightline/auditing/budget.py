@@ -48,6 +48,7 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         would_need=needed,
         proven=proven,
         note=note,
+        everyone=plan.privacy.covers_everyone,
         **_total(spent, name, sharing=sharing, pricing=pricing),
     )
 

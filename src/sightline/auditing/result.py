@@ -32,6 +32,7 @@ from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, MissingExtra, require
 from sightline.format import count, json_text, number, percent_stated
+from sightline.privacy.registry import ACCOUNTANTS
 
 SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
@@ -90,6 +91,15 @@ class BudgetReport(ResultPart):
     note: str
     total_epsilon: float | None = None  # of everything, where the plan's epsilon is that of a part
     total_accountant: str | None = None  # by whose rule
+    # Whether costs are those of every conceivable person; else of the kinds of people in this table alone, as
+    # "per-record" always is.
+    everyone: bool = True
+
+    @property
+    def least_spent(self) -> float | None:
+        """What the noise costs those whom the budget is for, by the accountant that says the least."""
+        own = {name for name, entry in ACCOUNTANTS.items() if entry.own_releases and self.everyone}
+        return min((cost for name, cost in self.spent.items() if name not in own), default=None)
 
 
 class Distribution(ResultPart):

@@ -96,4 +96,4 @@ def _epsilon(result: AuditResult) -> float:
     budget = result.budget
     if budget.total_epsilon is not None:
         return budget.total_epsilon
-    return budget.spent.get(budget.accountant or "", min(budget.spent.values(), default=0.0))
+    return budget.spent.get(budget.accountant or "", budget.least_spent or 0.0)

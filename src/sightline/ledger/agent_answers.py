@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from sightline.errors import InvalidInput, require
-from sightline.format import count, number, number_at_most
+from sightline.format import count, covered, number, number_at_most
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import ReleaseDecision, Standing
 from sightline.values import frozen
@@ -164,6 +164,6 @@ def _standing_text(standing: Standing) -> str:
     least = (
         f"the most exposed person keeps {standing.least}" if standing.least else "nothing is seen of anyone"
     )
-    epsilon = min(standing.epsilon.values(), default=None)
-    cost = "" if epsilon is None else f", and the noise costs epsilon = {number_at_most(epsilon)}"
+    epsilon, whom = standing.least_epsilon, covered(everyone=standing.everyone)
+    cost = "" if epsilon is None else f", and the noise costs epsilon = {number_at_most(epsilon)} for {whom}"
     return f"{least}{cost}."

@@ -27,7 +27,7 @@ from sightline.auditing.result import AuditResult, Exposed, Uncertainty, Unverif
 from sightline.auditing.result_parts import FEW, NAMED, RulesReport
 from sightline.auditing.rules import rules_report
 from sightline.auditing.verdict import NO_RULES, status_of
-from sightline.format import count, number, number_at_most
+from sightline.format import count, covered, number, number_at_most
 from sightline.jobs.assemble import assemble
 from sightline.ledger.history import History, PastRelease
 from sightline.ledger.persistence import NOBODY, Unchanged, unchanged
@@ -51,6 +51,8 @@ class Standing:
     below: int
     least: Uncertainty | None
     epsilon: dict[str, float]  # under every accountant that can say
+    least_epsilon: float | None = None  # by the accountant that says the least
+    everyone: bool = True  # whether it is that of every conceivable person, or of the kinds in the table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -265,11 +267,14 @@ def _standing(findings: Findings, seen: Sequence[LinearFindings], *, sections: i
     if not findings.linear:  # then what powers of the secret leave counts
         alone = replace(findings, plan=plan, membership=membership, pricing=pricing, questions=(), made={})
         below, brackets = alone.not_shown, [*([alone.least] if alone.shows else []), *brackets]
+    budget = budget_report(plan, membership, pricing)
     return Standing(
         identifiable=max(one.identifiable_records for one in seen),
         below=max([below, *(one.not_shown_records for one in seen)]),
         least=min(brackets, key=lambda one: (one.lower, one.upper), default=None),
-        epsilon=budget_report(plan, membership, pricing).spent,
+        epsilon=budget.spent,
+        least_epsilon=budget.least_spent,
+        everyone=budget.everyone,
     )
 
 
@@ -379,7 +384,7 @@ def lines(decision: ReleaseDecision, *, full: bool) -> list[str]:
         *dict.fromkeys(
             f"Not verified: {one.reason}." for one in decision.result.unverified if not one.accepted
         ),
-        f"Epsilon: {_epsilons(before, after)}.",
+        f"Epsilon for {covered(everyone=after.everyone)}: {_epsilons(before, after)}.",
         *_searches(decision, full=full),
         *filter(None, [public_line(decision.result)]),
         *odd_lines(decision.result),

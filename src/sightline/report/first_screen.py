@@ -18,7 +18,7 @@ from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup, LikelyGroup
-from sightline.format import count, number, number_at_most, parameter, percent
+from sightline.format import count, covered, number, number_at_most, parameter, percent
 from sightline.report.wording import (
     NO_RECIPE,
     Span,
@@ -297,12 +297,13 @@ def _broken_rule(text: str) -> tuple[str, ...]:
 def about_line(result: AuditResult) -> str:
     """What was audited and what its noise costs, in one line."""
     budget, every = result.budget, result.all_secrets
-    spent, delta = min(budget.spent.values(), default=None), budget.delta
+    spent, delta = budget.least_spent, budget.delta
     if every is not None:
         spent, delta = every.epsilon, every.delta
     at = f" at delta = {parameter(delta)}"
     nothing = ", which by itself guarantees nothing" * (spent is not None and spent > _GUARANTEES_NOTHING)
-    cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}{nothing}"
+    whom = "" if budget.everyone else f" for {covered(everyone=False)}"
+    cost = "" if spent is None else f"; the noise costs epsilon = {number_at_most(spent)}{at}{whom}{nothing}"
     if spent is not None and math.isinf(spent):
         cost = "; numbers without noise have no finite epsilon, so that noise guarantees nothing"
         if result.guaranteed_by_noise:

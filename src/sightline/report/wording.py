@@ -27,6 +27,7 @@ from sightline.auditing.result import (
 from sightline.auditing.result_parts import NAMED, LeftBySums, RulesReport
 from sightline.format import (
     count,
+    covered,
     number,
     number_at_most,
     number_ends,
@@ -419,14 +420,14 @@ def budget_words(budget: BudgetReport) -> str:
     at_delta = f"at delta = {parameter(budget.delta)}"
     if budget.epsilon is None:
         return ""
-    stated = f"epsilon = {parameter(budget.epsilon)}"
+    stated, whom = f"epsilon = {parameter(budget.epsilon)}", f"for {covered(everyone=budget.everyone)}"
     if budget.total_epsilon is None:
-        return f"{stated} under {budget.accountant} {at_delta}"
+        return f"{stated} under {budget.accountant} {at_delta}, {whom}"
     outside = f"{count(budget.releases - budget.sharing, 'release')} outside it"
     finite = math.isfinite(budget.total_epsilon)
     epsilon = f"epsilon = {number_at_most(budget.total_epsilon, 4)}" if finite else "epsilon is infinite"
     total = f"{epsilon} in all under {budget.total_accountant}"
-    return f"{total} {at_delta} (a budget of {stated}, and {outside})"
+    return f"{total} {at_delta} (a budget of {stated}, and {outside}), {whom}"
 
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
