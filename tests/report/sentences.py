@@ -220,6 +220,8 @@ def about() -> States:
         own = {"budget": budget.model_copy(update={"spent": {"zcdp": epsilon}})}
         kept = 0.0 if math.isinf(epsilon) else base().guaranteed_by_noise
         yield state, about_line(result(guaranteed_by_noise=kept, **own))
+    table = budget.model_copy(update={"spent": {"zcdp": 10.147}, "everyone": False})
+    yield "a budget of the table's people", about_line(result(budget=table))
     yield "counts that chance rounds", about_line(result(guaranteed_by_noise=0.6, **own))
     yield (
         "some are known, no noise",
