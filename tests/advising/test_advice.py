@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.advising import proposal
+from sightline.advising import quick_design
 from sightline.advising.hidden_limits import inverse_of_sum
 from sightline.advising.task import plan_with_noise
 from sightline.auditing.findings import find
@@ -43,7 +43,7 @@ def test_the_designed_noise_passes_and_costs_what_it_says(
     with opened(plan, base) as session:
         membership = session.membership()
     findings = find(plan, membership)
-    ((_, stddevs),) = proposal.quick_design(findings, 0.5)
+    ((_, stddevs),) = quick_design.quick_design(findings, 0.5)
     proposed = plan_with_noise(plan, membership, stddevs)
     assert assemble(find(proposed, membership)).verdict.passed
     told = changes(content)
@@ -88,7 +88,7 @@ def test_plans_that_cannot_be_designed_get_the_common_factor(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposal, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(quick_design, "_MOST_ENTRIES", 0)
     told = changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
     assert told["noise"].text.endswith('the plan is too large to look for less here, "sightline design" does')
     assert "design" not in told
@@ -96,7 +96,7 @@ def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch:
 
 @pytest.mark.slow
 def test_a_design_that_saves_little_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposal, "_WORTHWHILE", 1e-9)
+    monkeypatch.setattr(quick_design, "_WORTHWHILE", 1e-9)
     assert "design" not in changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
 
 

@@ -176,7 +176,7 @@ def _result(
 
 
 def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:
-    from sightline.advising.proposal import noise_changes
+    from sightline.advising.quick_design import noise_changes
 
     return noise_changes(findings, common)
 

@@ -1,0 +1,85 @@
+"""The advice of an audit that comes from a design: a combination of noises that was audited again and passes.
+
+The audit's own advice, a factor on all noise, protects everyone at the price of every number. A quick design
+raises only the numbers that need it. It is one convex problem, solved roughly; `sightline design` takes more
+time and finds the same or less.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sightline.advising.choice import quick_noise, targets_of
+from sightline.advising.loss import Loss
+from sightline.advising.proposal import certified
+from sightline.advising.task import DesignTask, Grain, task_of
+from sightline.arrays import FloatArray
+from sightline.auditing.findings import Findings
+from sightline.auditing.result import Change, ChangeKind
+from sightline.errors import InvalidNoise, InvalidPlan
+from sightline.format import number
+from sightline.progress import report
+
+# Rows × columns of a design that is solved within an audit; `sightline design` has no such limit.
+_MOST_ENTRIES = 3e6
+_WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are not proposed
+
+
+def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ...]:
+    """A designed combination, and the common factor if there is one."""
+    found, limit = findings.linear, findings.limit
+    commons = () if common is None else (common,)
+    if not found or not limit:
+        return commons
+    if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
+        more = 'the plan is too large to look for less here, "sightline design" does'
+        return tuple(one.model_copy(update={"text": f"{one.text}; {more}"}) for one in commons)
+    report("looking for less noise", 0.0)
+    factor = min((one.noise_factor or math.inf for one in commons), default=math.inf)
+    return (*_designed_changes(findings, limit, common=factor), *commons)
+
+
+def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, FloatArray]]:
+    """A task, and standard deviations of all numbers with which the audit finds nobody below the limit.
+
+    Nothing if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or
+    with next to no noise.
+    """
+    plan, membership = findings.plan, findings.membership
+    try:
+        task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.RELATIVE)
+        chosen = quick_noise(task, targets_of(task))
+        return [(task, certified(task, task.factors(chosen.optimum.u)).stddevs)]
+    except (InvalidPlan, InvalidNoise):
+        return []
+
+
+def _designed_changes(findings: Findings, limit: float, *, common: float) -> list[Change]:
+    """The change to a quick design; none if it is not much better than a common factor."""
+    return [
+        _change(findings, task, stddevs, common)
+        for task, stddevs in quick_design(findings, limit)
+        if task.total(stddevs) / task.total(task.before) <= _WORTHWHILE * common**2
+    ]
+
+
+def _change(findings: Findings, task: DesignTask, stddevs: FloatArray, common: float) -> Change:
+    times = task.total(stddevs) / task.total(task.before)
+    changed = int(np.count_nonzero(stddevs != task.before))
+    verb = "change" if np.any(stddevs < task.before) else "raise"
+    finite = math.isfinite(common)
+    rival = f"; a factor on all noise costs {number(common**2, 3)} times" if finite else ""
+    effect = f"then everyone keeps at least {findings.plan.limits.text}"
+    numbers = f"{changed:,} of {stddevs.size:,} numbers"
+    text = f'{verb} the noise of {numbers}, as "sightline design" writes it: {effect}'
+    return Change(
+        kind=ChangeKind.DESIGN,
+        release=None,
+        variance_factor=times,
+        reaches_limit=True,
+        text=text,
+        effect=effect,
+        cost=f"{number(times, 3)} times the variance on average{rival}",
+    )
