@@ -122,7 +122,7 @@ def test_columns_that_are_alike_once_a_number_is_gone_look_alike() -> None:
 
 
 def test_a_row_in_no_number_needs_nobody_to_hide_it() -> None:
-    """A person has a row in a count of three and one in no number: 2/3 of the first remain, all of the other."""
+    """One row of a person is in a count of three, and keeps 2/3; the other is in no number."""
     units = _design(np.array([[1.0, 0.0, 1.0, 1.0]]), np.ones(1), np.array([0, 0, 1, 2])).units
     assert isinstance(units, Units)
     assert units.among_alike == pytest.approx([2 / 3] * 3, abs=1e-15)
