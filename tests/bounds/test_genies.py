@@ -14,6 +14,7 @@ from sightline.bounds.genies import TERMS, Genies
 from sightline.bounds.priors import TwoPointPrior
 from sightline.noise.laws import CorrelatedNoise
 from sightline.units.design import Design
+from sightline.units.member_rows import _numbered
 from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import few
 from tests.units.unit_designs import design_of
@@ -225,3 +226,26 @@ def test_a_person_connects_their_rows() -> None:
     parts = FewValues.of(design, units)
     for kinds in parts.kinds:
         assert len({int(parts.rows.component[kind]) for kind in kinds if kind >= 0}) == 1
+
+
+def test_rows_that_no_number_connects_have_systems_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One system for all rows of a person says the same, and so do persons who are taken a few at a time."""
+    generator = np.random.default_rng(7)
+    first = few(generator, rows=24, values=2, noise=1.0, most=1)
+    design = first.of_persons(np.repeat(np.arange(12), 2))
+    values = FewValues.of_design(design)
+    assert values is not None
+    assert np.unique(values.rows.by_numbers).size > np.unique(values.rows.component).size
+    apart = by_genies(design)
+    monkeypatch.setattr("sightline.bounds.few_values._ENTRIES", 1)
+    assert np.array_equal(by_genies(design), apart)
+    monkeypatch.setattr(type(values.rows), "by_numbers", values.rows.component)
+    assert by_genies(design) == pytest.approx(apart, abs=1e-9)
+
+
+def test_fingerprints_that_all_differ_are_kinds_in_order() -> None:
+    """A table without equal columns takes the short way, and ends as the long one."""
+    keys = np.random.default_rng(3).integers(1 << 62, size=(2, 50), dtype=np.uint64)
+    assert np.array_equal(_numbered(keys), np.arange(50))
+    twice = np.concatenate([keys, keys[:, ::-1]], axis=1)
+    assert np.array_equal(_numbered(twice), np.concatenate([np.arange(50), np.arange(50)[::-1]]))

@@ -28,6 +28,8 @@ from sightline.values import frozen
 
 # Genies in one linear system: 1,200 take 0.6 s. Systems of one component: together some 6 s.
 _MOST_GENIES, _MOST_SYSTEMS = 1_200, 10
+_MOST_APART = 100  # systems of rows that no number connects: 40 categories have 780 genies, which take 0.05 s
+_ENTRIES = 1 << 22  # of tables over persons and genies that are made at a time
 _MOST_ROWS = 32  # kinds of rows of one person: of more, nothing is said here
 # Exchanges: rows of a person, rows that these are exchanged with, and moves of one person. 1,000 persons
 # take about a second; of more, those with the least ends are looked at.
@@ -109,8 +111,9 @@ class FewValues:
         """Persons of a component who are looked at together: all, or those with nearly the same numbers."""
         pairs = math.comb(self.rows.chances.size, 2)
         most = max(1, _MOST_GENIES // pairs)
-        sizes = np.count_nonzero(self.kinds[persons] >= 0, axis=1)
-        if np.unique(self.kinds[persons]).size - 1 <= most and sizes.sum() <= most:
+        listed = np.unique(self.kinds[persons])
+        of_system = np.bincount(self.rows.by_numbers[listed[listed >= 0]])  # kinds in one linear system
+        if of_system.max(initial=0) <= most and np.count_nonzero(of_system) <= _MOST_APART:
             return [persons]
         first = self.rows.rows[self.kinds[persons, 0], -1]
         order = persons[np.lexsort(np.sort(first, axis=1).T[::-1])]
@@ -119,15 +122,33 @@ class FewValues:
         return [one for one in systems if wide[one].any()][:_MOST_SYSTEMS]
 
     def _by_one_system(self, kinds: IndexArray, places: IndexArray, times: IndexArray) -> FloatArray:
-        """The bounds of persons whose rows are at some places among the kinds."""
-        genies = self._genies(kinds)
-        lower = np.zeros((len(places), len(self.asked)))
-        sizes = np.count_nonzero(places >= 0, axis=1)
-        for size in np.unique(sizes[sizes > 0]).tolist():
-            alike = sizes == size
-            for column, value in enumerate(self.asked):
-                lower[alike, column] = genies.of_persons(value, places[alike, :size], times[alike, :size])
-        return lower
+        """The bounds of persons whose rows are at some places among the kinds.
+
+        Rows that no chain of numbers connects have a system each: of a person the least one counts.
+        """
+        lower = np.full((len(places), len(self.asked)), np.inf)
+        of_kind = self.rows.by_numbers[kinds]
+        of_place = np.where(places >= 0, of_kind[places], -1)
+        known: dict[bytes, Genies] = {}
+        for component in np.unique(of_kind).tolist():
+            members = kinds[of_kind == component]
+            inside = of_place == component
+            position = np.cumsum(of_kind == component) - 1
+            key = self.rows.key_of(members)
+            if key not in known:
+                known[key] = self._genies(members)
+            sizes = np.count_nonzero(inside, axis=1)
+            for size in np.unique(sizes[sizes > 0]).tolist():
+                alike = np.flatnonzero(sizes == size)
+                chosen = position[places[alike][inside[alike]].reshape(-1, size)]
+                often = times[alike][inside[alike]].reshape(-1, size)
+                at_a_time = max(1, _ENTRIES // (size**2 * math.comb(self.rows.chances.size, 2)))
+                for start in range(0, alike.size, at_a_time):
+                    some = slice(start, start + at_a_time)
+                    for column, value in enumerate(self.asked):
+                        left = known[key].of_persons(value, chosen[some], often[some])
+                        lower[alike[some], column] = np.minimum(lower[alike[some], column], left)
+        return np.where(np.isfinite(lower), lower, 0.0)
 
     def _genies(self, kinds: IndexArray) -> Genies:
         """Those of some kinds of rows, in numbers with Gaussian noise; others must not change."""

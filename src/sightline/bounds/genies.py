@@ -143,11 +143,14 @@ class Genies:
         mean = (p * alpha[0] + q * alpha[1]) * self._used
         square = (p**2 * products[0, 0] + 2 * p * q * products[0, 1] + q**2 * products[1, 1]) * self._used
         size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300))
-        rho = np.clip(self._gram / (size[:, None] * size), -1.0, 1.0)
-        rho *= self._used[:, None] * self._used
+        # Genies of rows in different numbers, and of moves without a common value, have nothing in common:
+        # of 40 categories in 20 groups that is most of the table.
+        gram = self._gram * self._used[:, None] * self._used
+        e, f = np.nonzero(np.triu(gram, k=1))
+        rho = np.clip(gram[e, f] / (size[e] * size[f]), -1.0, 1.0)
         # Terms that are left out beyond these are at most 1e-12 of an entry, where rows are not alike.
         rests = np.sqrt(np.maximum(square - np.cumsum(mean**2, axis=0), 0.0) + 1e-16)
-        largest = float(np.max(np.abs(rho - np.diag(np.diagonal(rho))), initial=0.0))
+        largest = float(np.max(np.abs(rho), initial=0.0))
         small = largest ** np.arange(1, TERMS + 2) * np.square(rests.max(axis=1)) < 1e-12
         last = int(np.argmax(small)) if small.any() else TERMS
         # Of fair coins the even terms vanish, up to rounding: then a series in the square of ρ is enough.
@@ -155,14 +158,16 @@ class Genies:
         last += 1 - last % 2 if fair and last < TERMS else 0
         ratio = rho * rho if fair else rho
         terms = range(last - 1 + last % 2, -1, -2) if fair else range(last, -1, -1)
-        total, product = np.zeros_like(rho), np.empty_like(rho)
+        series = np.zeros_like(rho)
         for n in terms:
-            total *= ratio
-            total += np.multiply.outer(mean[n], mean[n], out=product)
+            series *= ratio
+            series += mean[n][e] * mean[n][f]
         if fair:
-            total *= rho
+            series *= rho
         rest = rests[last]
-        error = np.abs(rho) ** (last + 1) * (rest[:, None] * rest) + _ENTRY * (rho != 0)
+        total, error = np.zeros((2, *gram.shape))
+        total[e, f] = total[f, e] = series
+        error[e, f] = error[f, e] = np.abs(rho) ** (last + 1) * (rest[e] * rest[f]) + _ENTRY
         # Of two rows alike ρ is 1: the mean square is the sum of all terms.
         np.fill_diagonal(total, square)
         np.fill_diagonal(error, _ENTRY)
@@ -238,27 +243,41 @@ class Genies:
         sum over the rows of a kind, and :math:`C \lambda`; and kinds, what is left of every difference
         between two rows of a kind.
         """
-        if value in self._weights_of:
-            return self._weights_of[value]
         number, kinds = len(self.pairs), len(self.columns)
-        together, differences = self._systems
-        product = self._products[:, value].reshape(kinds, number)
-        right = np.zeros((kinds * number, kinds))
-        right[np.arange(kinds * number), np.repeat(np.arange(kinds), number)] = product.ravel()
-        scale = 1 / np.sqrt(np.diagonal(together))
-        weights = scale[:, None] * scipy.linalg.cho_solve(
-            self._factor, scale[:, None] * right, check_finite=False
-        )
+        if value not in self._weights_of:
+            # As many values at a time as one product of matrices is fast for, and no more than memory holds.
+            at_a_time = max(1, len(self._used) // kinds)
+            together = self._systems[0]
+            scale = 1 / np.sqrt(np.diagonal(together))
+            first = value - value % at_a_time
+            values = np.arange(first, min(first + at_a_time, self.chances.size))
+            right = np.zeros((kinds * number, values.size, kinds))
+            lines, own_kind = np.arange(kinds * number), np.repeat(np.arange(kinds), number)
+            right[lines, :, own_kind] = self._products[:, values]
+            weights = scale[:, None] * scipy.linalg.cho_solve(
+                self._factor,
+                scale[:, None] * right.reshape(kinds * number, -1),
+                overwrite_b=True,
+                check_finite=False,
+            )
+            image = (together @ weights).reshape(right.shape)
+            weights = weights.reshape(right.shape)
+            for column, each in enumerate(values.tolist()):
+                self._weights_of[each] = weights[:, column], image[:, column], self._apart_left(each)
+        return self._weights_of[value]
+
+    def _apart_left(self, value: int) -> FloatArray:
+        """Kinds: what is left of every difference between two rows of a kind."""
+        _, differences = self._systems
+        product = self._products[:, value].reshape(len(self.columns), -1)
         alone = self._apart[:, :, value]
         numerator = np.sum(alone * product, axis=1) ** 2
         denominator = np.einsum("ke,kef,kf->k", alone, differences, alone)
-        apart = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
-        self._weights_of[value] = weights, together @ weights, apart
-        return self._weights_of[value]
+        return np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
 
     @cached_property
     def _weights_of(self) -> dict[int, tuple[FloatArray, FloatArray, FloatArray]]:
-        """By value, those that were asked for."""
+        """By value, those that were asked for, and those that were solved with them."""
         return {}
 
     @cached_property

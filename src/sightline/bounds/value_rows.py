@@ -89,18 +89,30 @@ class ValueRows:
     @cached_property
     def component(self) -> IndexArray:
         """Of every kind: kinds that a chain of numbers connects have the same."""
-        kinds = self.counts.size
-        line = np.repeat(np.arange(kinds), self.rows[0].size)
+        # A person connects their rows: what is asked is the feature of all of them that is seen best.
+        return self._connected(self.kind, self.numbers + self.unit)
+
+    @cached_property
+    def by_numbers(self) -> IndexArray:
+        """The same of kinds that numbers alone connect, whoever has the rows: answers about others tell
+        nothing of them, so that what is left of a person's rows is the least of what is left in each.
+        """
+        nothing = np.zeros(0, dtype=np.intp)
+        return self._connected(nothing, nothing)
+
+    def _connected(self, kinds: IndexArray, joined_by: IndexArray) -> IndexArray:
+        """Components of kinds by their numbers, and by whatever else joins some of them."""
+        count = self.counts.size
+        line = np.repeat(np.arange(count), self.rows[0].size)
         number = self.rows.reshape(-1).astype(np.intp)
         inside = (number < self.numbers) & (self.weights.reshape(-1) != 0)
-        # A person connects their rows: what is asked is the feature of all of them that is seen best.
-        first = np.concatenate([line[inside], self.kind])
-        second = kinds + np.concatenate([number[inside], self.numbers + self.unit])
-        size = int(second.max(initial=0)) + 1
+        first = np.concatenate([line[inside], kinds])
+        second = count + np.concatenate([number[inside], joined_by])
+        size = max(count, int(second.max(initial=0)) + 1)
         if self.noise.shared:  # noise connects numbers, too
-            return np.zeros(kinds, dtype=np.intp)
+            return np.zeros(count, dtype=np.intp)
         graph = sparse.coo_array((np.ones(first.size), (first, second)), shape=(size, size))
-        component = sparse.csgraph.connected_components(graph, directed=False)[1][:kinds]
+        component = sparse.csgraph.connected_components(graph, directed=False)[1][:count]
         return np.asarray(np.unique(component, return_inverse=True)[1], dtype=np.intp)
 
     def columns(self, kinds: IndexArray) -> tuple[FloatArray, IndexArray]:

@@ -346,6 +346,9 @@ def _numbered(keys: NDArray[np.uint64]) -> IndexArray:
     >>> _numbered(np.array([[7, 3, 7, 5], [1, 1, 1, 1]], dtype=np.uint64)).tolist()
     [0, 1, 0, 2]
     """
+    alone = np.sort(keys[-1])
+    if np.all(alone[1:] != alone[:-1]):  # as in random dense tables: a sort costs a sixth of what follows
+        return np.arange(alone.size)
     order = np.argsort(keys[-1])
     ordered = keys[:, order]
     starts = ordered[-1, 1:] != ordered[-1, :-1]

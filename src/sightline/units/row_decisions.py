@@ -248,14 +248,13 @@ def _seen_by_solving(
     solved = integers.modular(kept, kept, prime).solve(modular(images, prime))
 
     def of_unit(unit: int) -> Any:
-        inside_unit = position[unit * size] + np.arange(size)
-        seen = [[0] * size for _ in range(size)]
-        for column, line in zip(inside_unit.tolist(), seen, strict=True):
-            for row in np.flatnonzero(images[:, column]).tolist():
-                entry = int(images[row, column])
-                for other, second in enumerate(inside_unit.tolist()):
-                    line[other] += entry * int(solved[row, second])
-        return flint.nmod_mat(size, size, [entry % prime for line in seen for entry in line], prime)
+        columns = (position[unit * size] + np.arange(size)).tolist()
+        touched = np.flatnonzero(images[:, columns].any(axis=1)).tolist()
+        # Entries of flint's matrices are read one by one, in Python: each of these once.
+        below = flint.nmod_mat(
+            len(touched), size, [int(solved[row, column]) for row in touched for column in columns], prime
+        )
+        return modular(images[np.ix_(touched, columns)].T, prime) * below
 
     return of_unit
 
