@@ -33,10 +33,8 @@ def with_secret(secret: str, value: Any) -> list[tuple[Any, ...]]:
     return [(*row[:place], value, *row[place + 1 :]) if row[0] == 5 else row for row in PEOPLE]
 
 
-def refusal(folder: Path, sql: str, secret: str) -> str:
-    with duckdb.connect(str(folder / "t.duckdb")) as connection:
-        created(connection, PEOPLE)
-    plan = {
+def plan(folder: Path, sql: str, secret: str) -> dict[str, Any]:
+    return {
         "data": {
             "source": str(folder / "t.duckdb") + "::data",
             "tables": {"districts": str(folder / "t.duckdb") + "::districts"},
@@ -46,8 +44,13 @@ def refusal(folder: Path, sql: str, secret: str) -> str:
         "limits": {"remaining_uncertainty": "10%"},
         "release": [{"name": "one", "sql": sql, "noise": {"stddev": 5.0}}],
     }  # fmt: skip
+
+
+def refusal(folder: Path, sql: str, secret: str) -> str:
+    with duckdb.connect(str(folder / "t.duckdb")) as connection:
+        created(connection, PEOPLE)
     with pytest.raises(sl.SightlineError) as refused:
-        sl.audit(plan)
+        sl.audit(plan(folder, sql, secret))
     assert "\n" not in str(refused.value).strip()
     return str(refused.value)
 
@@ -71,9 +74,14 @@ def test_lines_that_a_secret_chooses_are_not_public_where_their_number_is_unused
     assert len(ill) == len(healthy) + 1  # read as COUNT(*) by age, nothing depends on who is ill
 
 
-def test_a_clipped_total_is_not_the_total(tmp_path: Path) -> None:
+def test_a_clipped_total_is_not_the_total_but_made_of_the_totals(tmp_path: Path) -> None:
     sql = "SELECT SUM(LEAST(total, 50)) FROM (SELECT town, SUM(x) AS total FROM data GROUP BY town)"
-    refusal(tmp_path, sql, "x")
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        created(connection, PEOPLE)
+    result = sl.audit(plan(tmp_path, sql, "x"))
+    assert [one.name for one in result.unverified if one.name == "noise_first"] == ["noise_first"]
+    plain = sl.audit(plan(tmp_path, "SELECT town, SUM(x) FROM data GROUP BY town", "x"))
+    assert result.least_remaining_uncertainty == plain.least_remaining_uncertainty
     low, high = answers(sql, "x", (0.0, 100.0))
     assert high[0][0] - low[0][0] != 100.0
 

@@ -289,8 +289,6 @@ class TestADifferenceIsAnError:
 
 
 GAMING = [
-    ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY -m", "an item of the SELECT list"),
-    ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY m + 0", "an item of the SELECT list"),
     ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY -age", "an item of the SELECT list"),
     (
         "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY product(load)",
@@ -298,14 +296,9 @@ GAMING = [
     ),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY load", "columns of GROUP BY"),
     (
-        "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY ALL, SUM(load)",
-        "an item of the SELECT list",
-    ),
-    (
         "SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY age, SUM(age * load)",
         "an item of the SELECT list",
     ),
-    ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY 1 + 1", "a constant orders nothing"),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY region + load", "columns of GROUP BY"),
     (
         "SELECT region, product(load), AVG(load) FROM data GROUP BY region",
@@ -326,6 +319,15 @@ GAMING = [
 def test_no_order_or_expression_publishes_exact_numbers(sql: str, reason: str) -> None:
     with pytest.raises(InvalidPlan, match=reason):
         read(sql)
+
+
+@pytest.mark.parametrize(
+    "order", ["-m", "m + 0", "ALL, SUM(load)", "1 + 1", "SUM(load) FILTER (WHERE solar)"]
+)
+def test_an_order_by_what_is_no_item_needs_noise_on_every_aggregate_first(order: str) -> None:
+    partitions = read(f"SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY {order}").partitions
+    assert {part.statistic.value for part in partitions} == {"mean", *(["sum"] if "SUM" in order else [])}
+    assert all(part.computed.shows for part in partitions)
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,6 @@ REFUSED = {
     "PRAGMA database_list": "got PRAGMA",
     "SET memory_limit = '1GB'": "got SET",
     "INSTALL httpfs": "got INSTALL",
-    "SELECT AVG(load) FROM data UNION SELECT AVG(load) FROM data": "got a UNION",
     "SELECT AVG(load FROM data": "syntax error at line 1, column",
     "SELECT 'open FROM data": "a syntax error",
     "SELECT AVG(load)\x00 FROM data": "a NUL",
@@ -209,14 +208,11 @@ REFUSED = {
     f"SELECT AVG(load) FROM data WHERE {LONG}": "nested at most 150",
     # clauses
     "WITH a AS (SELECT 1) SELECT AVG(load) FROM data": "a WITH that is used",
-    "SELECT DISTINCT AVG(load) FROM data": "no DISTINCT",
     "SELECT region, AVG(load) FROM data GROUP BY region HAVING AVG(load) > 3": "HAVING on public aggregates",
     "SELECT region, AVG(load) FROM data GROUP BY region LIMIT 3": "ORDER BY before LIMIT",
     "SELECT region, AVG(load) FROM data GROUP BY region OFFSET 3": "no OFFSET",
-    "SELECT region, AVG(load) FROM data GROUP BY region QUALIFY TRUE": "no QUALIFY",
     "SELECT AVG(load) FROM data USING SAMPLE 10%": "no sampling",
     "SELECT AVG(load) FROM data FOR UPDATE": "no LOCKS",
-    "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY SUM(load)": "an item of the SELECT list",
     # relations
     "SELECT AVG(1)": "no FROM",
     "SELECT AVG(load) FROM homes": "FROM homes",

@@ -45,9 +45,8 @@ def check_other_secrets(
     if not prefix:
         return
     for query in queries:
-        if query.merged is not None:
-            written, merged = query.merged
-            check_merged(engine, replace(query, merged=(prefix + written, prefix + merged)))
+        others = tuple((prefix + written, prefix + merged) for written, merged in query.merged)
+        check_merged(engine, replace(query, merged=others))
     checks = {
         (number, place): check
         for number, query in enumerate(queries)

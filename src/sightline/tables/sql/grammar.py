@@ -184,16 +184,27 @@ def check_public(expression: exp.Expr, *, dialect: str, functions: Callable[[], 
     in the release.
     """
     for node in expression.walk():
-        known = type(node) in SCALARS or type(node) in _OF_PUBLIC
-        known = known or (type(node) in _OF_SUBQUERY and _is_plain(node))
-        if not known and not (isinstance(node, exp.Func) and _written_name(node, dialect) in functions()):
-            _refuse_node(node)
-        if isinstance(node, exp.In) and "field" in clauses_of(node):
-            refuse("IN with a list of constants or a subquery", got=shown(node))
-        if isinstance(node, exp.Like | exp.ILike) and "\\" in node.expression.name:
-            refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
-        if isinstance(node, exp.Literal) and not node.is_string and not _is_finite(node.name):
-            refuse("a finite number", got=shown(node))
+        subquery = _OF_SUBQUERY if _is_plain(node) else ()
+        check_deterministic(node, subquery, dialect=dialect, functions=functions)
+
+
+def check_deterministic(
+    node: exp.Expr,
+    more: Collection[type[exp.Expr]],
+    *,
+    dialect: str,
+    functions: Callable[[], Collection[str]],
+) -> None:
+    """Refuse one part of an expression that is not listed, here or in ``more``, as deterministic."""
+    known = type(node) in SCALARS or type(node) in _OF_PUBLIC or type(node) in more
+    if not known and not (isinstance(node, exp.Func) and _written_name(node, dialect) in functions()):
+        _refuse_node(node)
+    if isinstance(node, exp.In) and "field" in clauses_of(node):
+        refuse("IN with a list of constants or a subquery", got=shown(node))
+    if isinstance(node, exp.Like | exp.ILike) and "\\" in node.expression.name:
+        refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
+    if isinstance(node, exp.Literal) and not node.is_string and not _is_finite(node.name):
+        refuse("a finite number", got=shown(node))
 
 
 def _is_plain(node: exp.Expr) -> bool:

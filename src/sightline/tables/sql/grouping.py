@@ -292,6 +292,17 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def aggregates_of_rows(node: exp.Expr) -> list[exp.Expr]:
+    """The aggregates of rows in an item, each with its FILTER: also those that window functions are over."""
+    found: list[exp.Expr] = []
+    for one in aggregates_in(node):
+        parts = list(one.iter_expressions()) if isinstance(one, exp.Window) else []
+        arguments = list(one.this.iter_expressions()) if isinstance(one, exp.Window) else []
+        inner = [call for part in (*arguments, *parts[1:]) for call in aggregates_of_rows(part)]
+        found += inner or [one]
+    return found
+
+
 def _over_rows(written: exp.Expr, partition: list[exp.Expr], scope: Scope, keys: Keys) -> exp.Expr:
     """HAVING as a condition on a row, bound: window functions in place of its aggregates."""
     root = exp.Paren(this=written.copy())

@@ -9,8 +9,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import Band, Feature, Partition
+from sightline.tables.membership import Band, Computed, Feature, Partition
 from sightline.tables.sql.aggregates import Measure, is_within, refuse_aggregate
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
@@ -29,6 +30,7 @@ from sightline.tables.sql.grammar import (
 )
 from sightline.tables.sql.grouping import (
     WindowColumn,
+    aggregates_of_rows,
     check_made_of_keys,
     dereferenced,
     has_aggregate,
@@ -43,7 +45,6 @@ from sightline.tables.sql.published_items import PublishedItem
 from sightline.tables.sql.scope import Join, Scope, Source, bound_column, find_column, read_source, where_of
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, Tests, read_bands
 from sightline.tables.sql.select_items import (
-    aggregates_of_rows,
     noisy_number,
     read_item,
     read_public_aggregate,
@@ -51,7 +52,7 @@ from sightline.tables.sql.select_items import (
     with_filters,
     with_order,
 )
-from sightline.tables.sql.unfold import unfolded
+from sightline.tables.sql.unfold import Unfolded, as_answers, unfolded
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.values import frozen
 
@@ -67,7 +68,7 @@ class ReleaseQuery:
     partitions: tuple[Partition, ...]
     public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
     checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
-    merged: tuple[str, str] | None = None  # the release as written, and without subqueries: equal answers
+    merged: tuple[tuple[str, str], ...] = ()  # as written, and without subqueries: equal answers
     public: tuple[tuple[str, str], ...] = ()  # what it takes as public: for people, and as SQL
     columns: tuple[str, ...] = ()  # of ``data`` that it takes as public, without the record key
     summed: tuple[str, ...] = ()  # of these columns, those that it publishes a sum, a mean or the like of
@@ -102,9 +103,16 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     try:
         query = with_groups(with_data(parse_query(sql, schema.dialect), schema), schema)
         text = text_of(query, schema.dialect)
-        plain, merged = unfolded(query, schema=schema)
-        simple = [one for select in plain for one in rewritten(select)]
-        selects = [_read_select(select, subject=subject, schema=schema) for select in simple]
+        record = find_column(schema.columns, subject.record).name
+        try:
+            simple = unfolded(query, schema=schema)
+            selects = _read_selects(simple, subject=subject, schema=schema)
+        except InvalidPlan as refused:
+            try:
+                simple = as_answers(query, schema=schema, record=record)
+                selects = _read_selects(simple, subject=subject, schema=schema)
+            except InvalidPlan:
+                raise refused from None
         several = len(selects) > 1
         partitions = [
             replace(partition, select=place, label=partition.label + f" (SELECT {place + 1})" * several)
@@ -119,7 +127,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             partitions=tuple(partitions),
             public_counts=tuple(dict.fromkeys(label for one in selects for label in one.public_counts)),
             checks=tuple(check for one in selects for check in one.checks),
-            merged=merged,
+            merged=simple.merged,
             public=tuple(dict(pair for one in selects for pair in one.public).items()),
             columns=tuple(dict.fromkeys(name for one in selects for name in one.columns)),
             summed=tuple(dict.fromkeys(name for one in selects for name in one.summed)),
@@ -129,6 +137,24 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
+
+
+def _read_selects(release: Unfolded, *, subject: Subject, schema: Schema) -> list[ReleaseQuery]:
+    """Read each SELECT of a release."""
+    simple = [one for select in release.selects for one in rewritten(select)]
+    read = [_read_select(select, subject=subject, schema=schema) for select in simple]
+    return [_computed_with(one, release.after) for one in read]
+
+
+def _computed_with(query: ReleaseQuery, after: str) -> ReleaseQuery:
+    """A SELECT with whose noisy answers something else is computed, if there is something."""
+    if not after:
+        return query
+    partitions = [
+        replace(part, computed=Computed(noise_on=part.computed.noise_on, steps=(after,), shows=True))
+        for part in query.partitions
+    ]
+    return replace(query, partitions=tuple(partitions), items=())
 
 
 def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> ReleaseQuery:

@@ -20,7 +20,7 @@ from sightline.errors import InvalidPlan
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, Rewritten, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, clauses_of, has, is_inside, refuse, shown
-from sightline.tables.sql.grouping import aggregates_in, check_made_of_keys, key_text
+from sightline.tables.sql.grouping import aggregates_in, aggregates_of_rows, check_made_of_keys, key_text
 from sightline.tables.sql.one_select import is_another_number
 from sightline.tables.sql.row_terms import sums_of
 from sightline.tables.sql.scope import Scope, where_of
@@ -127,17 +127,6 @@ def with_filters(select: exp.Select, scope: Scope) -> None:
 def _mixes(bound: exp.Expr, scope: Scope) -> bool:
     about = [scope.is_secret(column) for column in bound.find_all(exp.Column)]
     return any(about) and not all(about)
-
-
-def aggregates_of_rows(node: exp.Expr) -> list[exp.Expr]:
-    """The aggregates of rows in an item, each with its FILTER: also those that window functions are over."""
-    found: list[exp.Expr] = []
-    for one in aggregates_in(node):
-        parts = list(one.iter_expressions()) if isinstance(one, exp.Window) else []
-        arguments = list(one.this.iter_expressions()) if isinstance(one, exp.Window) else []
-        inner = [call for part in (*arguments, *parts[1:]) for call in aggregates_of_rows(part)]
-        found += inner or [one]
-    return found
 
 
 # What makes something else of a noisy number than arithmetic does.

@@ -27,25 +27,35 @@ from sightline.tables.sql.grammar import (
     sources_of,
     text_of,
 )
+from sightline.tables.sql.noisy_answers import answers_in
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.one_select import in_one_select
 from sightline.tables.sql.scope import from_of, refuse_table, suggestion, where_of
 from sightline.tables.subject import Schema
+from sightline.values import frozen
 
 MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
 _LABEL = "label"  # of an item of the SELECT list, as it was written
 
 
-def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tuple[str, str] | None]:
-    """The SELECTs of a release in order, without WITH and subqueries; and the whole before and after.
+@frozen
+class Unfolded:
+    """A release as SELECTs over ``data`` and its lookups."""
 
-    The texts are for the engine, without ORDER BY and LIMIT; None if nothing was merged.
+    selects: tuple[exp.Select, ...]
+    # Texts for the engine, without ORDER BY and LIMIT: what was merged, as written and as one SELECT.
+    merged: tuple[tuple[str, str], ...] = ()
+    after: str = ""  # what is computed with the answers of the SELECTs, if they are not all there is
+
+
+def unfolded(query: exp.Query, *, schema: Schema) -> Unfolded:
+    """The SELECTs of a release in order, without WITH and subqueries.
 
     >>> from sqlglot import parse_one
     >>> from sightline.tables.engines.protocol import Column, ColumnKind
+    >>> schema = Schema(columns=[Column("a", ColumnKind.NUMBER)])
     >>> text = "WITH p AS (SELECT a AS x FROM data) SELECT SUM(x) FROM p UNION ALL SELECT 2 FROM data"
-    >>> selects, _ = unfolded(parse_one(text), schema=Schema(columns=[Column("a", ColumnKind.NUMBER)]))
-    >>> for select in selects:
+    >>> for select in unfolded(parse_one(text), schema=schema).selects:
     ...     print(select.sql())
     SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
     SELECT 2 FROM data
@@ -53,14 +63,35 @@ def unfolded(query: exp.Query, *, schema: Schema) -> tuple[list[exp.Select], tup
     whole, changed = in_one_select(inlined(query, taken={DATA, *tables_of(schema)}), schema)
     selects = _selects(whole)
     _check_union_order(query, selects)
-    plain = [_merged(select, schema) for select in selects]
+    plain = tuple(_merged(select, schema) for select in selects)
     if not changed and all(one is other for one, other in zip(plain, selects, strict=True)):
-        return plain, None
+        return Unfolded(selects=plain)
     texts = [_unordered(query, schema.dialect)]
     texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
     names = ", ".join(f"c{place}" for place in range(len(plain[0].expressions)))
-    written, merged = (f"SELECT * FROM ({text}) AS answer({names})" for text in texts)
-    return plain, (written, merged)
+    as_written, as_one = (f"SELECT * FROM ({text}) AS answer({names})" for text in texts)
+    return Unfolded(selects=plain, merged=((as_written, as_one),))
+
+
+def as_answers(query: exp.Query, *, schema: Schema, record: str) -> Unfolded:
+    """The same release as the publication of every answer that it computes with, each once.
+
+    >>> from sqlglot import parse_one
+    >>> text = "SELECT MAX(s) FROM (SELECT g, SUM(x) AS s FROM data GROUP BY g) AS t"
+    >>> for select in as_answers(parse_one(text), schema=Schema(columns=[]), record="id").selects:
+    ...     print(select.sql())
+    SELECT SUM(x) FROM data GROUP BY g
+    """
+    found: dict[str, exp.Select] = {}
+    merged: list[tuple[str, str]] = []
+    for answer in answers_in(inlined(query, taken={DATA, *tables_of(schema)}), schema, record):
+        own = unfolded(answer, schema=schema)
+        merged += own.merged
+        for select in own.selects:
+            found.setdefault(text_of(select, schema.dialect), select)
+    if not found:
+        refuse("answers of grouped queries of data", got=shown(query))
+    return Unfolded(selects=tuple(found.values()), merged=tuple(dict.fromkeys(merged)), after=shown(query))
 
 
 def label_of(item: exp.Expr) -> str:
