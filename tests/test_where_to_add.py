@@ -73,11 +73,13 @@ def engine(source, **settings):
             (
                 "@dataclass(frozen=True, slots=True)\nclass CosineSquaredPrior",
                 "class DummyPrior(UniformPrior):\n"
-                "    name = property(lambda self: 'dummy')\n\n\n"
+                "    name = property(lambda self: 'dummy')\n"
+                "    spread = property(lambda self: 'dummy')\n\n\n"
                 "@dataclass(frozen=True, slots=True)\nclass CosineSquaredPrior",
             ),
             ('{"uniform": UniformPrior,', '{"dummy": DummyPrior, "uniform": UniformPrior,'),
         ),
+        "report/beliefs.py": (("\nSPREADS = {\n", "\nSPREADS = {\n    'dummy': 'like a dummy',\n"),),
         "report/page.py": (("\n_PRIORS = {\n", "\n_PRIORS = {\n    'dummy': 'believes a dummy',\n"),),
     },
     "a lower bound": {
@@ -144,8 +146,15 @@ def at_least(lower, upper):
         "advising/remedies.py": (
             (
                 "    return (*enough, *([common]",
-                "    dummy = Change(kind=ChangeKind.DUMMY, text='try a dummy', reaches_limit=True)\n"
+                "    dummy = Change(kind=ChangeKind.DUMMY, what=fact(Do.DUMMY), reaches_limit=True)\n"
                 "    return (*enough, dummy, *([common]",
+            ),
+            ('    LEAVE_OUT = "leave out"\n', '    LEAVE_OUT = "leave out"\n    DUMMY = "dummy"\n'),
+        ),
+        "report/advice.py": (
+            (
+                "    Do.MULTIPLY_NOISE: _multiply,\n",
+                "    Do.MULTIPLY_NOISE: _multiply,\n    Do.DUMMY: lambda: 'try a dummy',\n",
             ),
         ),
         "auditing/result.py": (('    DROP = "drop" ', '    DUMMY = "dummy"\n    DROP = "drop" '),),
@@ -170,7 +179,7 @@ def at_least(lower, upper):
                 "            if laws[p].on_lattice:\n",
             ),
         ),
-        "auditing/rests_on.py": (
+        "report/basis.py": (
             (
                 "    PublishedLaw.ROUNDING: ",
                 "    PublishedLaw.DUMMY: 'Dummy noise.',\n    PublishedLaw.ROUNDING: ",
@@ -192,11 +201,19 @@ def at_least(lower, upper):
         ),
         "auditing/assumptions.py": (
             (
-                "        AssumptionCase(\n            name=AssumptionName.PUBLISHED_BUT_DROPPED,",
-                "        AssumptionCase(\n            name=AssumptionName.DUMMY,\n"
-                "            count=sum(one.name == 'supposed' for one in findings.plan.releases),\n"
-                "            one='dummy is not looked at', many='dummies are not looked at'),\n"
-                "        AssumptionCase(\n            name=AssumptionName.PUBLISHED_BUT_DROPPED,",
+                "        AssumptionCase(\n            case=Case.LEFT_OUT_BUT_PUBLISHED,",
+                "        AssumptionCase(\n            case=Case.DUMMY,\n"
+                "            name=AssumptionName.DUMMY,\n"
+                "            count=sum(one.name == 'supposed' for one in findings.plan.releases)),\n"
+                "        AssumptionCase(\n            case=Case.LEFT_OUT_BUT_PUBLISHED,",
+            ),
+            ('    NO_ROW = "no row"\n', '    NO_ROW = "no row"\n    DUMMY = "dummy"\n'),
+        ),
+        "report/reasons.py": (
+            (
+                "    Case.OUTSIDE: _outside,\n",
+                "    Case.OUTSIDE: _outside,\n"
+                "    Case.DUMMY: _both('dummy is', 'dummies are', ' not looked at'),\n",
             ),
         ),
     },
@@ -206,6 +223,22 @@ def at_least(lower, upper):
                 "    known_to: Positive = Field(",
                 "    dummy: Share = Field(default=0.0, description='A dummy of a field.')\n"
                 "    known_to: Positive = Field(",
+            ),
+        ),
+    },
+    "another sentence of a result": {
+        "auditing/rests_on.py": (
+            ('    COPIES = "copies"\n', '    COPIES = "copies"\n    DUMMY = "dummy"\n'),
+            (
+                "    yield fact(Basis.GROUPS_KNOWN)\n",
+                "    yield fact(Basis.GROUPS_KNOWN)\n    yield fact(Basis.DUMMY, numbers=1)\n",
+            ),
+        ),
+        "report/basis.py": (
+            (
+                "    Basis.AVERAGE: _average,\n",
+                "    Basis.AVERAGE: _average,\n"
+                "    Basis.DUMMY: lambda numbers: f'It rests on {numbers} dummy.',\n",
             ),
         ),
     },
@@ -272,7 +305,9 @@ assert same.least_remaining_uncertainty == plain.least_remaining_uncertainty
 
 # a prior
 assert set(NUMBER_PRIORS) <= set(_PRIORS)  # for the page, which tries all others
-assert audited(attacker={"prior": "dummy"}).verdict.passed is True
+of_prior = audited(attacker={"prior": "dummy"})
+assert of_prior.verdict.passed is True
+assert "values like a dummy from 0 to 4" == of_prior.prior
 
 # a bound, which is the best of all here
 assert plain.exposed[0].lower_by == "dummy", plain.exposed[0]
@@ -295,6 +330,7 @@ else:
 raised = audited(release={"name": "supposed"})
 assert raised.verdict.status == "not shown", raised.verdict
 assert [one.name for one in raised.unverified] == ["dummy"]
+assert raised.unverified[0].reason == "1 dummy is not looked at"
 assert "Look at it" in "\\n".join(line.plain for line in first_screen(raised, 200))
 accepted = audited(release={"name": "supposed"}, limits={**LIMITS, "accept": ["dummy"]})
 assert accepted.verdict.passed is True
@@ -313,6 +349,9 @@ assert "try a dummy" in "\\n".join(line.plain for line in first_screen(stays, 20
 
 # a figure
 assert "A dummy" in report_html(plain)
+
+# another sentence
+assert "It rests on 1 dummy." in plain.assumptions
 
 # a field of a plan
 assert Plan.model_validate({"data": DATA, "limits": {"dummy": "50%"}, "release": [TOTAL]}).limits.dummy == 0.5

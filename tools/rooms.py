@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "sightline"
 ROOMS = (
     *("_names", "errors", "values", "arrays", "checked_numbers", "progress", "format", "display", "numerics"),
     *("privacy", "noise", "units", "bounds"),
-    *("tables", "auditing", "advising", "rehearsing", "records", "jobs", "report", "ledger"),
+    *("tables", "auditing", "advising", "rehearsing", "records", "report", "jobs", "ledger"),
     "theory",
     *("testing", "examples", "study_commands", "ledger_commands", "agent_call", "agent_commands"),
     *("cli", "root"),

@@ -18,6 +18,6 @@ def __getattr__(name: str) -> object:
 
 def load_ipython_extension(shell: object) -> None:
     """What ``%load_ext sightline`` calls: add the cell magic ``%%sightline``."""
-    from sightline.report.notebook import register
+    from sightline.jobs.notebook_cell import register
 
     register(shell)

@@ -136,10 +136,10 @@ def design(  # many parameters: one for each option
     force: bool,
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
-    from sightline.advising.design_result import lines
     from sightline.auditing.plan_edit import edited_plan
     from sightline.auditing.reading import files_read
     from sightline.jobs import design as run
+    from sightline.report.design import lines
     from sightline.report.files import check_apart, check_new, write_new
     from sightline.report.streams import Ticker
 

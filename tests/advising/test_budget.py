@@ -12,13 +12,13 @@ import pytest
 from scipy.optimize import minimize
 
 import sightline as sl
-from sightline.advising.design_result import lines
 from sightline.advising.task import plan_with_noise
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidPlan
 from sightline.privacy.registry import accountant_named
+from sightline.report.design import lines
 from tests.advising.tables import HISTOGRAMS, MEANS, NUMBER, plan_for, write_table
 
 LINEAR = ("gaussian-dp", "zcdp", "renyi", "per-record")

@@ -15,7 +15,6 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 import sightline as sl
-from sightline.advising.design_result import lines as design_lines
 from sightline.advising.levels import most_information, never_binds_below
 from sightline.advising.task import rounded_up
 from sightline.auditing.plan_edit import edited_plan
@@ -26,6 +25,7 @@ from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import largest_mu_squared
+from sightline.report.design import lines as design_lines
 from sightline.tables.subject import SecretKind
 from tests.advising.tables import (
     CATEGORY,

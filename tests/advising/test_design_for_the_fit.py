@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import sightline as sl
-from sightline.advising.design_result import lines
 from sightline.advising.fitted_loss import FittedLoss
 from sightline.advising.loss import Loss
 from sightline.advising.task import DesignTask, Grain, task_of
@@ -27,6 +26,7 @@ from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
+from sightline.report.design import lines
 from tests.advising.tables import CATEGORY, HISTOGRAMS, MEANS, NUMBER, plan_for, write_table
 
 SIZES = {"a": 3, "b": 2, "c": 4}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline.advising.design_result import lines
 from sightline.errors import InvalidInput, InvalidPlan
+from sightline.report.design import lines
 from tests.advising.tables import NUMBER, write_table
 
 PERIODS = 3

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.advising.design_result import lines
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
+from sightline.report.design import lines
 
 DAYS, TOWNS = 3, 4
 

@@ -16,6 +16,7 @@ import sightline as sl
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import InvalidPlan
 from sightline.jobs.audit import check
+from sightline.report.beliefs import expected
 from sightline.tables.subject import SecretKind
 
 TOWNS = {"name": "towns", "sql": "SELECT town, SUM(hours) FROM data GROUP BY town"}
@@ -105,7 +106,7 @@ def test_the_noise_alone_leaves_what_it_leaves_of_the_interval() -> None:
     kept = prior.kept(information=1.0, law=sl.privacy.accountant.NoiseLaw.GAUSSIAN)
     truth = mean_posterior_variance(2.0, 1.0) / (4 / 3)
     assert 0.9 * truth <= kept <= truth
-    assert prior.values == "values spread evenly within ± 2 of what the attacker knows"
+    assert expected(prior.fact) == "values spread evenly within ± 2 of what the attacker knows"
 
 
 def test_a_pass_must_accept_that_homogeneous_groups_are_not_found(tmp_path: Path) -> None:

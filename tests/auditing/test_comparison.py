@@ -15,7 +15,7 @@ from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.examples.shipped import example_plan
 from sightline.jobs.audit import read_result
-from sightline.jobs.comparison import compared, with_comparison
+from sightline.report.comparison import compared, with_comparison
 from sightline.report.page import report_html
 
 

@@ -14,13 +14,16 @@ from scipy.stats import norm
 
 import sightline as sl
 from sightline.advising import noise_slack as search
-from sightline.advising.noise_slack import lowest, noise_slack, slack_under
+from sightline.advising.noise_slack import Slack, lowest, noise_slack, slack_under
 from sightline.auditing.exposed import signature_names
 from sightline.auditing.findings import find
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
+from sightline.auditing.result_parts import fact
 from sightline.auditing.verdict import sharpest_view
 from sightline.examples.shipped import example_plan
 from sightline.jobs.assemble import assemble
+from sightline.report.advice import slack_in_words
+from sightline.report.judgement import view_in_words
 from sightline.tables.membership import Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -31,7 +34,7 @@ def one_number(noise: float, **changes: Any) -> Any:
 
 
 def test_before_is_the_priors_and_after_that_of_the_most_exposed() -> None:
-    view, findings = sharpest_view(one_number(1.0)), one_number(1.0)
+    view, findings = view_in_words(sharpest_view(one_number(1.0))), one_number(1.0)
     assert view is not None
     assert findings.least is not None
     assert view.before == pytest.approx(10 / math.sqrt(12), rel=1e-12)
@@ -77,7 +80,7 @@ def test_the_slack_is_where_the_audit_changes_its_mind(limit: float, epsilon: fl
         return find(plan, membership_of(parts, groups))
 
     findings = examined(epsilon)
-    slack = noise_slack(findings)
+    slack = slack_in_words(noise_slack(findings))
     assert slack is not None
     assert slack.noise_factor is not None
     assert slack.epsilon is not None
@@ -93,7 +96,8 @@ def test_the_slack_is_where_the_audit_changes_its_mind(limit: float, epsilon: fl
 
 
 def test_slack_is_stated_as_the_verdict_allows() -> None:
-    slack = NoiseSlack(holds=True, noise_factor=0.5, epsilon=2.0, text="It holds up to epsilon = 2.")
+    holds = fact(Slack.HOLDS, factor=0.5, epsilon=2.0)
+    slack = NoiseSlack(holds=True, noise_factor=0.5, epsilon=2.0, fact=holds)
 
     def beside(passed: bool | None, status: VerdictStatus | None) -> NoiseSlack | None:
         verdict = Verdict(passed=passed, status=status, limit=0.5, below_limit=0, text="")
@@ -101,9 +105,9 @@ def test_slack_is_stated_as_the_verdict_allows() -> None:
 
     assert beside(True, VerdictStatus.PASSED) == slack
     assert beside(False, VerdictStatus.FAILED) is None, "something else than the average breaks the limit"
-    unproved = beside(False, VerdictStatus.NOT_SHOWN)
+    unproved = slack_in_words(beside(False, VerdictStatus.NOT_SHOWN))
     assert unproved is not None
-    assert unproved.text == "If what was not verified holds: It holds up to epsilon = 2."
+    assert unproved.text.startswith("If what was not verified holds: On average over what values may be, it ")
     needed = slack.model_copy(update={"holds": False})
     failed = Verdict(passed=False, status=VerdictStatus.FAILED, limit=0.5, below_limit=1, text="")
     assert slack_under(failed, needed) == needed
@@ -115,7 +119,8 @@ def test_exact_numbers_have_no_slack() -> None:
     limits = {"remaining_uncertainty": 0.5}
     parts = [partition(0, "a"), partition(1, "b")]
     plan = plan_of(release, exact, limits=limits)
-    broken = noise_slack(find(plan, membership_of(parts, [[""] * 4, ["x", None, None, None]])))
+    found = find(plan, membership_of(parts, [[""] * 4, ["x", None, None, None]]))
+    broken = slack_in_words(noise_slack(found))
     assert broken is not None
     assert not broken.holds
     assert broken.noise_factor is None
@@ -125,7 +130,7 @@ def test_exact_numbers_have_no_slack() -> None:
 
 def test_where_the_groups_protect_everyone_no_noise_is_needed() -> None:
     plan = plan_of({"name": "a", "noise_stddev": 1.0}, limits={"remaining_uncertainty": 0.5})
-    slack = noise_slack(find(plan, membership_of([partition(0, "a")], [[""] * 40])))
+    slack = slack_in_words(noise_slack(find(plan, membership_of([partition(0, "a")], [[""] * 40]))))
     assert slack is not None
     assert slack.holds
     assert slack.noise_factor is not None

@@ -10,9 +10,9 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.auditing.verdict import _attacked_sentence
 from sightline.jobs.assemble import assemble
 from sightline.noise.published import PublishedLaw, information_at_most
+from sightline.report.judgement import attacked as attacked_sentence
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -168,13 +168,13 @@ def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
 
 def test_what_some_attack_leaves_is_told_from_what_is_not_shown() -> None:
     """A limit inside the bracket is not shown to hold; one above it is undercut by an attack."""
-    assert _attacked_sentence(1, 1) == "Some attack leaves it less."
-    assert _attacked_sentence(3, 3) == "Some attack leaves each of them less."
-    assert _attacked_sentence(0, 1) == (
+    assert attacked_sentence(1, 1) == "Some attack leaves it less."
+    assert attacked_sentence(3, 3) == "Some attack leaves each of them less."
+    assert attacked_sentence(0, 1) == (
         "No attack is known that leaves it less: it is not shown that it keeps it."
     )
-    assert _attacked_sentence(0, 2).startswith("No attack is known that leaves one of them less")
-    assert _attacked_sentence(2, 5) == (
+    assert attacked_sentence(0, 2).startswith("No attack is known that leaves one of them less")
+    assert attacked_sentence(2, 5) == (
         "Some attack leaves 2 of them less; that the other 3 keep it is not shown."
     )
     part = membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]])
@@ -189,4 +189,4 @@ def test_what_some_attack_leaves_is_told_from_what_is_not_shown() -> None:
         found = assemble(examined).verdict
         assert found.status is VerdictStatus.FAILED
         assert (found.below_limit, found.attacked) == (1, attacked)
-        assert _attacked_sentence(attacked, 1) in found.text
+        assert attacked_sentence(attacked, 1) in found.text

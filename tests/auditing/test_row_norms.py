@@ -14,6 +14,7 @@ from sightline.auditing.findings import find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.rests_on import rests_on
+from sightline.report.basis import sentences
 from sightline.tables.membership import Feature, Membership, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -142,4 +143,4 @@ def test_the_result_says_whose_sensitivities_they_are() -> None:
         ("declared", "hold for any record of 2 rows"),
     ):
         plan = plan_with("zcdp", rows=2, sensitivity=sensitivity)
-        assert any(words in line for line in rests_on(find(plan, membership)))
+        assert any(words in line for line in sentences(rests_on(find(plan, membership))))

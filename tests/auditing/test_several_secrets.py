@@ -12,13 +12,13 @@ import pytest
 from rich.console import Console
 
 import sightline as sl
-from sightline.advising.design_result import lines
 from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from sightline.jobs.comparison import with_comparison
+from sightline.report.comparison import with_comparison
+from sightline.report.design import lines
 from sightline.report.page import report_html
 from sightline.report.pipelines import problems_of, result_markdown
 from sightline.report.terminal import print_result

@@ -11,15 +11,15 @@ import pytest
 
 import sightline as sl
 from sightline.advising.design_result import DesignResult
-from sightline.advising.design_result import lines as designed_lines
 from sightline.auditing.result import AuditResult, Verdict
-from sightline.auditing.verdict import _attacked_sentence
 from sightline.format import percent_at_least, percent_at_most
-from sightline.jobs.comparison import compared
 from sightline.ledger.book import Ledger
 from sightline.ledger.decision import lines
+from sightline.report.comparison import compared
+from sightline.report.design import lines as designed_lines
 from sightline.report.figures import describe_distribution
 from sightline.report.first_screen import about_line, slack_line
+from sightline.report.judgement import attacked as attacked_sentence
 from sightline.report.page import report_html, what_if_tables
 from sightline.report.streams import console
 from sightline.report.terminal import print_result
@@ -76,8 +76,8 @@ def test_one_record_is_one(tmp_path: Path) -> None:
 
 
 def test_one_other_is_one() -> None:
-    assert _attacked_sentence(2, 3).endswith("that the other one keeps it is not shown.")
-    assert _attacked_sentence(1, 3).endswith("that the other 2 keep it is not shown.")
+    assert attacked_sentence(2, 3).endswith("that the other one keeps it is not shown.")
+    assert attacked_sentence(1, 3).endswith("that the other 2 keep it is not shown.")
 
 
 def test_the_limit_as_a_share_of_the_deviation_is_not_more_than_is_shown(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The page docs/sentences.md: what a first screen says, in every state that each sentence can have.
+"""The page docs/sentences.md: what a result says, in every state that each sentence can have.
 
 ``python -m tests.report.sentences`` writes it again; a person reads it aloud before it lands. The states are
 made from one result by changing what it found, so that none of them needs a table.
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import sightline as sl
-from sightline.advising.noise_slack import LEAST_FACTOR, need_words, slack_words
-from sightline.auditing.assumptions import AssumptionCase, cases_of
+from sightline.advising.noise_slack import LEAST_FACTOR
+from sightline.auditing.assumptions import AssumptionCase, Case, cases_of
 from sightline.auditing.findings import find
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import (
@@ -44,6 +44,7 @@ from sightline.auditing.result_parts import (
     TrueTotals,
     Uncertainty,
 )
+from sightline.report.advice import holds, needs
 from sightline.report.first_screen import (
     about_line,
     accepted_lines,
@@ -56,6 +57,7 @@ from sightline.report.first_screen import (
     public_line,
     slack_line,
 )
+from sightline.report.reasons import with_reason
 from sightline.report.wording import (
     belief_line,
     known_to,
@@ -67,17 +69,20 @@ from sightline.report.wording import (
 )
 from sightline.tables.explained import ExplainedVariance as Columns
 from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.report import fact_states
 from tests.report.report_cases import microgrid
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "sentences.md"
-HEAD = """# What a first screen says
+HEAD = """# What a result says
 
 <!-- Written by python -m tests.report.sentences: a test compares it with the code. -->
 
-Every sentence of a first screen, in every state that it can have. Figures are made up.
+Every sentence of a first screen, and after these every other one of an audit, in every state that it can
+have. Figures are made up.
 Whoever changes a sentence reads this page aloud.
 """
 States = Iterator[tuple[str, str]]
+ONE_ONLY = (Case.NOTHING_GUARANTEED, Case.NO_FRAME)  # a table is one
 PASSED, FAILED, OPEN = VerdictStatus.PASSED, VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN
 
 
@@ -380,12 +385,10 @@ def slacks() -> States:
         ("noise does not matter", LEAST_FACTOR, None),
         ("none", 1.0, None),
     ):
-        slack = NoiseSlack(
-            holds=True, noise_factor=factor, epsilon=epsilon, text=slack_words(factor, epsilon)
-        )
+        slack = NoiseSlack(holds=True, noise_factor=factor, epsilon=epsilon, text=holds(factor, epsilon))
         yield state, slack_line(result(slack=slack))
-    yield "shortfall", need_words(1.25, None)
-    yield "shortfall of a budget", need_words(1.25, 3.2)
+    yield "shortfall", needs(1.25, None)
+    yield "shortfall of a budget", needs(1.25, 3.2)
 
 
 def public() -> States:
@@ -408,14 +411,15 @@ def assumptions() -> States:
     )
     alike = HomogeneousCell(release="a", cell="isle", rows=30, remaining=0.01, text="")
     for case in cases_of(find(plan, membership), (alike,), CertainReport(draws=(3, 100))):
-        for number in (1, 3) if case.many else (1,):
+        for number in (1,) if case.case in ONE_ONLY else (1, 3):
             yield f"{case.name.value}, {number}", _open(replace(case, count=number))
     (line,) = accepted_lines(result(unverified=(lacking(accepted=True),)))
     yield "accepted", line
 
 
 def _open(case: AssumptionCase) -> str:
-    (line,) = open_lines(result(verdict=verdict(OPEN), unverified=(case.unverified(accepted=False),)))
+    open_one = with_reason(case.unverified(accepted=False))
+    (line,) = open_lines(result(verdict=verdict(OPEN), unverified=(open_one,)))
     return line
 
 
@@ -430,6 +434,7 @@ SECTIONS = {
     "How much less noise would do, or more": slacks,
     "What is taken as public, and where more is": public,
     "What was not verified": assumptions,
+    **fact_states.SECTIONS,
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 from sightline.auditing.assumption_facts import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import VerdictStatus
+from tests.report.fact_states import NAMES, every_name
 from tests.report.sentences import PAGE, SECTIONS, page
 
 
@@ -46,3 +47,9 @@ def test_a_cost_is_never_printed_lower_than_it_is() -> None:
     """An epsilon of 10.147 is 10.2, not 10.1."""
     about = dict(SECTIONS["What was audited"]())
     assert "epsilon = 10.2 " in about["plain"]
+
+
+@pytest.mark.parametrize("title", NAMES)
+def test_the_page_has_every_fact(title: str) -> None:
+    facts, kinds = NAMES[title]
+    assert every_name(facts) >= {member.value for kind in kinds for member in kind}

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sightline.advising.remedies import Do, Price, Then
 from sightline.arrays import IndexArray
 from sightline.auditing.certain_people import PublishedCounts
 from sightline.auditing.findings import Findings
@@ -19,10 +20,9 @@ from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import CertainReport, Change, ChangeKind
-from sightline.auditing.result_parts import RulesReport
+from sightline.auditing.result_parts import RulesReport, fact
 from sightline.auditing.small_counts import broken_combinations
 from sightline.bounds.certain import CountIntervals, decide
-from sightline.format import count
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.tables.subject import SecretKind
@@ -99,25 +99,14 @@ def _blanks(counts: PublishedCounts) -> tuple[Change, ...]:
     (best,) = found
     membership = counts.findings.membership
     names = [f'"{cell_name(membership, int(counts.cells[place]))}"' for place in best.chosen.tolist()]
-    shown = ", ".join(names)
-    fewest = (
-        "no fewer are enough"
-        if best.chosen.size == best.at_least
-        else f"no fewer than {best.at_least:,} are enough, and fewer than these may be"
-    )
-    also = f", and k = {rules.k} holds" if rules.k > 1 else ""
     kept = np.setdiff1d(np.arange(cells), best.chosen)
     undecided = counts.people(decide(_published(counts, _with_sizes(counts, kept))).undecided)
-    effect = f"then nobody is certain{also}"
-    if undecided:
-        left = count(undecided, "person is", "people are")
-        effect = f"then nobody is found to be certain{also}; {left} not decided"
     return (
         Change(
             kind=ChangeKind.BLANK,
-            text=f"Withhold {shown}: {effect}",
-            effect=effect,
-            cost=f"{count(best.chosen.size, 'count')} of {cells:,}; {fewest}",
+            what=fact(Do.WITHHOLD, names=", ".join(names)),
+            then=fact(Then.NOBODY_CERTAIN, undecided=undecided, k=rules.k),
+            price=fact(Price.BLANKS, counts=int(best.chosen.size), of=cells, at_least=best.at_least),
         ),
     )
 
@@ -149,14 +138,12 @@ def _coarser_base(findings: Findings, totals: Totals) -> tuple[Change, ...]:
     base = next((one for one in larger if _nobody_is_certain(findings, totals, one)), 0)
     if not base:
         return ()
-    effect = "then nobody is certain"
-    how = f"in place of {today}" if today > 1 else "where counts are exact"
     return (
         Change(
             kind=ChangeKind.ROUND,
-            text=f"Round all counts to {base}, {how}: {effect}",
-            effect=effect,
-            cost=f"counts are known to within {base // 2}",
+            what=fact(Do.ROUND, base=base, today=today),
+            then=fact(Then.NOBODY_CERTAIN, undecided=0, k=1),
+            price=fact(Price.WITHIN, within=base // 2),
         ),
     )
 

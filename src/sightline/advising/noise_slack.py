@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -19,23 +20,31 @@ from sightline.auditing.findings import Findings, LinearFindings, linear_finding
 from sightline.auditing.lowering import lower
 from sightline.auditing.pricing import kept_of_anything, price
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
+from sightline.auditing.result_parts import Fact, fact
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.bounds.assessment import lower_of_some
 from sightline.bounds.lines import FEW_ROWS, MOST_KINDS
-from sightline.format import number, percent_at_most
 from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
 from sightline.values import frozen
 
-_AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
-_NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
 # Factors beyond which nobody asks how much more or less would do. At the least one noise does not matter.
 MOST_FACTOR, LEAST_FACTOR = 1e12, 1e-5
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
 _PROGRESS = 0.1  # in log-odds, by which a try tells the slope of the curve
 _COARSE_STEP = 0.05  # in the logarithm of the factor, where each try takes long
 _FEW = 256  # kinds that a search looks at, and as many of those that are told most
+
+
+class Slack(StrEnum):
+    """What is said of how much more or less noise would do."""
+
+    HOLDS = "holds"  # with less
+    NEEDS = "needs"  # more
+    BY_NOISE = "by noise"  # what the noise alone would have to be
+    NO_FACTOR = "no factor"
+    WITHOUT_NOISE = "without noise"
 
 
 def noise_slack(findings: Findings) -> NoiseSlack | None:
@@ -73,16 +82,12 @@ def _slack(findings: Findings) -> NoiseSlack | None:
     if findings.pricing.exact.any():
         if holds:
             return None
-        how = "by a rule for counts" if findings.pricing.by_count_rule else "exactly"
-        return _none_is_enough(
-            f"Some numbers are published {how}: give them noise before asking how much noise keeps {share}."
-        )
+        return _none_is_enough(fact(Slack.WITHOUT_NOISE, by_rule=findings.pricing.by_count_rule, limit=share))
     factor = noise_factor(findings, limit)
     epsilon = None if factor is None else _audited_epsilon(findings, factor, limit)
     if factor is None:
-        return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
-    text = slack_words(factor, epsilon) if holds else need_words(factor, epsilon)
-    return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
+        return _none_is_enough(fact(Slack.NO_FACTOR, limit=share))
+    return _by_factor(factor, epsilon, holds=holds)
 
 
 def _by_the_noise_alone(findings: Findings, limit: float) -> NoiseSlack | None:
@@ -98,8 +103,8 @@ def _by_the_noise_alone(findings: Findings, limit: float) -> NoiseSlack | None:
     after = replace(findings, pricing=findings.pricing.scaled(factor), made={})
     if after.kept_by_noise < limit:  # laws for which another factor is needed
         return None
-    text = f"With {number(factor, 3)} times the noise on every number, the noise alone keeps it."
-    return NoiseSlack(holds=False, noise_factor=factor, epsilon=None, text=text)
+    by_noise = fact(Slack.BY_NOISE, factor=factor)
+    return NoiseSlack(holds=False, noise_factor=factor, epsilon=None, fact=by_noise)
 
 
 def slack_under(verdict: Verdict, slack: NoiseSlack | None) -> NoiseSlack | None:
@@ -112,7 +117,7 @@ def slack_under(verdict: Verdict, slack: NoiseSlack | None) -> NoiseSlack | None
         return slack
     if verdict.status is VerdictStatus.FAILED:
         return None
-    return slack.model_copy(update={"text": f"If what was not verified holds: {slack.text}"})
+    return slack.model_copy(update={"if_verified": True})
 
 
 def slack_of_all(verdict: Verdict, slacks: Sequence[NoiseSlack | None]) -> NoiseSlack | None:
@@ -136,12 +141,17 @@ def _of_all(slacks: Sequence[NoiseSlack | None]) -> NoiseSlack | None:
         return next(one for one in known if one.noise_factor is None)
     epsilons = [one.epsilon for one in known if one.epsilon is not None]
     factor, epsilon = max(factors), min(epsilons) if len(epsilons) == len(slacks) else None
-    text = slack_words(factor, epsilon) if holds else need_words(factor, epsilon)
-    return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
+    return _by_factor(factor, epsilon, holds=holds)
 
 
-def _none_is_enough(text: str) -> NoiseSlack:
-    return NoiseSlack(holds=False, noise_factor=None, epsilon=None, text=text)
+def _by_factor(factor: float, epsilon: float | None, *, holds: bool) -> NoiseSlack:
+    budget = {} if epsilon is None else {"epsilon": epsilon}
+    found = fact(Slack.HOLDS if holds else Slack.NEEDS, factor=factor, **budget)
+    return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, fact=found)
+
+
+def _none_is_enough(why: Fact) -> NoiseSlack:
+    return NoiseSlack(holds=False, noise_factor=None, epsilon=None, fact=why)
 
 
 def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float | None:
@@ -156,30 +166,6 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
     plan = findings.plan.model_copy(update={"privacy": privacy})
     least = linear_findings(plan, findings.membership, price(plan, findings.membership)).least
     return epsilon if least.lower >= limit else None
-
-
-def slack_words(factor: float, epsilon: float | None) -> str:
-    """How much less noise would do.
-
-    >>> slack_words(0.041, None).partition(". ")[0]
-    'On average over what values may be, it holds; 4.1 % of the noise would be enough'
-    """
-    if factor >= 1:
-        return _NO_SLACK
-    # With less noise the true values may show what it hides today: groups that are alike, or few values.
-    up_to = "On average over what values may be, it holds"
-    if epsilon is not None:
-        up_to += f" up to epsilon = {number(epsilon, 3)}"
-    if factor <= LEAST_FACTOR:
-        return f"{up_to}, even with a hundred-thousandth of the noise: the groups protect everyone. {_AGAIN}"
-    enough = percent_at_most(factor)  # so that the slack holds as it is printed
-    return f"{up_to}; {enough} of the noise would be enough. {_AGAIN}" if enough != "100 %" else _NO_SLACK
-
-
-def need_words(factor: float, epsilon: float | None) -> str:
-    """How much more noise is needed."""
-    budget = "" if epsilon is None else f", which is a budget of epsilon = {number(epsilon, 3)}"
-    return f"It needs {number(factor, 3)} times the noise on every number{budget}."
 
 
 def noise_factor(findings: Findings, limit: float) -> float | None:

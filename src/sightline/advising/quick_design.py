@@ -14,12 +14,13 @@ import numpy as np
 from sightline.advising.choice import quick_noise, targets_of
 from sightline.advising.loss import Loss
 from sightline.advising.proposal import certified
+from sightline.advising.remedies import Do, Price, Then
 from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.result import Change, ChangeKind
+from sightline.auditing.result_parts import fact
 from sightline.errors import InvalidNoise, InvalidPlan
-from sightline.format import number
 from sightline.progress import report
 
 # Rows × columns of a design that is solved within an audit; `sightline design` has no such limit.
@@ -34,11 +35,21 @@ def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ..
     if not found or not limit:
         return commons
     if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
-        more = 'the plan is too large to look for less here, "sightline design" does'
-        return tuple(one.model_copy(update={"text": f"{one.text}; {more}"}) for one in commons)
+        return tuple(_with_more_elsewhere(one) for one in commons)
     report("looking for less noise", 0.0)
     factor = min((one.noise_factor or math.inf for one in commons), default=math.inf)
     return (*_designed_changes(findings, limit, common=factor), *commons)
+
+
+def _with_more_elsewhere(common: Change) -> Change:
+    """The factor, with the word that a design finds less: the plan is too large to look for it here."""
+    then = common.then or common.what
+    if then is None:
+        return common
+    figures = {**then.figures, "design_finds_less": True}
+    return common.model_copy(
+        update={"then" if common.then else "what": then.model_copy(update={"figures": figures})}
+    )
 
 
 def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, FloatArray]]:
@@ -68,18 +79,14 @@ def _designed_changes(findings: Findings, limit: float, *, common: float) -> lis
 def _change(findings: Findings, task: DesignTask, stddevs: FloatArray, common: float) -> Change:
     times = task.total(stddevs) / task.total(task.before)
     changed = int(np.count_nonzero(stddevs != task.before))
-    verb = "change" if np.any(stddevs < task.before) else "raise"
-    finite = math.isfinite(common)
-    rival = f"; a factor on all noise costs {number(common**2, 3)} times" if finite else ""
-    effect = f"then everyone keeps at least {findings.plan.limits.text}"
-    numbers = f"{changed:,} of {stddevs.size:,} numbers"
-    text = f'{verb} the noise of {numbers}, as "sightline design" writes it: {effect}'
+    raised_alone = not bool(np.any(stddevs < task.before))
+    rival = {"common": common**2} if math.isfinite(common) else {}
     return Change(
         kind=ChangeKind.DESIGN,
         release=None,
         variance_factor=times,
         reaches_limit=True,
-        text=text,
-        effect=effect,
-        cost=f"{number(times, 3)} times the variance on average{rival}",
+        what=fact(Do.DESIGNED_NOISE, numbers=changed, of=int(stddevs.size), raised_alone=raised_alone),
+        then=fact(Then.EVERYONE_KEEPS, limit=findings.plan.limits.text),
+        price=fact(Price.VARIANCE, times=times, **rival),
     )

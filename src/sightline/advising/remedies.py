@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from functools import partial
 from itertools import count as count_up
 from itertools import islice, takewhile
@@ -24,11 +25,11 @@ from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import BoolArray, cell_name
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack
+from sightline.auditing.result_parts import Fact, fact
 from sightline.auditing.session import Session, opened
 from sightline.auditing.stated_noise import without_numbers
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import SightlineError
-from sightline.format import count, number
 from sightline.progress import report
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.edited_releases import group_columns, grouped_by
@@ -37,6 +38,46 @@ from sightline.tables.sql.fragments import literal
 # In the order in which publishers try them.
 _TRIED = (ChangeKind.MERGE, ChangeKind.SELDOM, ChangeKind.DROP, ChangeKind.COARSER)
 _MOST_AUDITED = 2  # numbers or releases without which the limit may hold
+
+
+class Do(StrEnum):
+    """What a change does."""
+
+    LEAVE_OUT = "leave out"
+    LEAVE_OUT_ANY = "leave out any"
+    MULTIPLY_NOISE = "multiply noise"
+    GROUP_OTHERWISE = "group otherwise"
+    DESIGNED_NOISE = "designed noise"
+    WITHHOLD = "withhold"
+    ROUND = "round"
+
+
+class Regrouping(StrEnum):
+    """How values of a column are put together."""
+
+    ONCE = "once a period"
+    AS_ONE = "as one group"
+    STEPS = "steps"
+    BY = "by another column"
+
+
+class Then(StrEnum):
+    """What the audit after a change found."""
+
+    NOBODY_BELOW = "nobody below"
+    EVERYONE_KEEPS = "everyone keeps"
+    NOBODY_CERTAIN = "nobody certain"
+
+
+class Price(StrEnum):
+    """What a change costs in accuracy."""
+
+    FEWER = "fewer numbers"
+    COARSER = "coarser numbers"
+    ERRORS = "errors"
+    VARIANCE = "variance"
+    BLANKS = "blanks"
+    WITHIN = "known within"
 
 
 def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
@@ -68,7 +109,7 @@ def reaching(
     enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
     tried = []
     if not enough and _can_be_left_out(findings, found):
-        tried = [Change(kind=ChangeKind.DROP, text="leave out any one number or release")]
+        tried = [Change(kind=ChangeKind.DROP, what=fact(Do.LEAVE_OUT_ANY))]
     others = coarser()
     groups = [one for one in others if one.reaches_limit]
     tried = [*(one for one in others if not one.reaches_limit), *tried]
@@ -155,23 +196,19 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
         return
     if after.not_shown:
         return
-    effect = f"then 0 records are below the limit instead of {found.not_shown_records:,}"
     keys = findings.key_columns[membership.cells[cell].partition]
-    text, publishable = (
-        f'do not publish "{release if rows.size == whole else name}": {effect}'
-        for name in (
-            cell_name(membership, cell),
-            cell_name(membership, cell, withheld=keys),
-        )
+    numbers = cell_name(membership, cell), cell_name(membership, cell, withheld=keys)
+    what, publishable = (
+        fact(Do.LEAVE_OUT, number=release if rows.size == whole else number) for number in numbers
     )
     yield Change(
         kind=ChangeKind.DROP,
         release=release,
         reaches_limit=True,
-        text=text,
-        effect=effect,
-        cost=f"{gone.size:,} of {count(len(membership.cells), 'number')} fewer",
-        publishable_text=publishable if publishable != text else None,
+        what=what,
+        publishable_what=publishable if publishable != what else None,
+        then=fact(Then.NOBODY_BELOW, before=found.not_shown_records),
+        price=fact(Price.FEWER, fewer=int(gone.size), of=len(membership.cells)),
     )
 
 
@@ -194,20 +231,17 @@ def with_factor(slack: NoiseSlack, limit: str) -> Change:
     """All noise times the factor that is needed, if one is enough."""
     factor = slack.noise_factor
     if factor is None:
-        text = slack.text[0].lower() + slack.text[1:].rstrip(".")
-        return Change(kind=ChangeKind.NOISE, text=text)
-    budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {number(slack.epsilon, 3)}"
-    effect = f"then everyone keeps at least {limit}"
-    text = f"multiply all noise by {number(factor, 3)}{budget}: {effect}"
+        return Change(kind=ChangeKind.NOISE, what=slack.fact)
+    budget = {} if slack.epsilon is None else {"epsilon": slack.epsilon}
     return Change(
         kind=ChangeKind.NOISE,
         noise_factor=factor,
         epsilon=slack.epsilon,
         variance_factor=factor**2,
         reaches_limit=True,
-        text=text,
-        effect=effect,
-        cost=f"the error of every number times {number(factor, 3)}",
+        what=fact(Do.MULTIPLY_NOISE, factor=factor, **budget),
+        then=fact(Then.EVERYONE_KEEPS, limit=limit),
+        price=fact(Price.ERRORS, factor=factor),
     )
 
 
@@ -219,7 +253,7 @@ class _Coarser(NamedTuple):
     kind: ChangeKind
     plan: Plan
     releases: tuple[str, ...]
-    text: str
+    what: Fact
 
 
 def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
@@ -244,21 +278,20 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
         if after.not_shown or told:
-            tried.append(Change(kind=coarser.kind, text=coarser.text))
+            tried.append(Change(kind=coarser.kind, what=coarser.what))
         else:
             before, now = len(findings.membership.cells), len(after.membership.cells)
-            cost = f"{before - now:,} of {count(before, 'number')} fewer"
+            price = fact(Price.FEWER, fewer=before - now, of=before)
             if now >= before:  # lines that HAVING leaves out may be published
-                cost = f"{count(now, 'number')} in place of {before:,}, of coarser groups"
-            effect = f"then everyone keeps at least {plan.limits.text}"
+                price = fact(Price.COARSER, now=now, before=before)
             return (
                 Change(
                     kind=coarser.kind,
                     release=coarser.releases[0] if len(coarser.releases) == 1 else None,
                     reaches_limit=True,
-                    text=f"{coarser.text}: {effect}",
-                    effect=effect,
-                    cost=cost,
+                    what=coarser.what,
+                    then=fact(Then.EVERYONE_KEEPS, limit=plan.limits.text),
+                    price=price,
                 ),
             )
     return tuple(tried)
@@ -286,7 +319,7 @@ def _candidates(session: Session) -> Iterator[_Coarser]:
     for place in range(max(map(len, ways), default=0)):
         for column, coarser in zip(columns, ways, strict=True):
             if place < len(coarser):
-                kind, by, words = coarser[place]
+                kind, by, grouping = coarser[place]
                 named = tuple(one.name for one in open_ones if column in own[one.name])
                 releases = tuple(
                     one.model_copy(update={"sql": grouped_by(one.sql, column, by, dialect)})
@@ -295,25 +328,25 @@ def _candidates(session: Session) -> Iterator[_Coarser]:
                     for one in plan.releases
                 )
                 listed = ", ".join(f'"{name}"' for name in named[:3]) + ", …" * (len(named) > 3)
-                text = f"publish {listed} {words}, GROUP BY {by}"
-                yield _Coarser(kind, plan.model_copy(update={"releases": releases}), named, text)
+                what = fact(Do.GROUP_OTHERWISE, grouping, releases=listed, by=by)
+                yield _Coarser(kind, plan.model_copy(update={"releases": releases}), named, what)
 
 
-def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, str]]:
-    """Expressions of SQL that put the values of a column together, the finest first, and each in words."""
+def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, Fact]]:
+    """Expressions of SQL that put the values of a column together, the finest first, and what each does."""
     kinds = {one.name: one.kind for one in session.engine.columns()}
     if column not in kinds:
         return
     quoted = _identifier(column)
     if kinds[column] is ColumnKind.TIME:
         for period in ("week", "month", "quarter", "year"):
-            yield ChangeKind.SELDOM, f"DATE_TRUNC('{period}', {quoted})", f"once a {period}"
+            yield ChangeKind.SELDOM, f"DATE_TRUNC('{period}', {quoted})", fact(Regrouping.ONCE, period=period)
     if kinds[column] is ColumnKind.TEXT:
         for names in _smallest_groups(session, quoted):
             texts = ", ".join(map(literal, names))
-            both = f"{', '.join(names[:-1])} and {names[-1]}"
+            merged = fact(Regrouping.AS_ONE, names=f"{', '.join(names[:-1])} and {names[-1]}", column=column)
             by = f"CASE WHEN {quoted} IN ({texts}) THEN {literal(' or '.join(names))} ELSE {quoted} END"
-            yield ChangeKind.MERGE, by, f"with {both} of {column} as one group"
+            yield ChangeKind.MERGE, by, merged
     if kinds[column] is ColumnKind.NUMBER:
         query = f"SELECT COUNT(DISTINCT {quoted}) AS n, MAX({quoted}) - MIN({quoted}) AS span FROM data"
         found = session.engine.fetch(query)
@@ -322,7 +355,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, str]
         for step in takewhile(lambda one: span > one, round_steps):
             if span / step + 1 < values:
                 by = f"FLOOR({quoted} / {step}) * {step}"
-                yield ChangeKind.COARSER, by, f"by {column} in steps of {step:,}"
+                yield ChangeKind.COARSER, by, fact(Regrouping.STEPS, column=column, step=step)
     for other in session.plan.data.public or ():
         if other != column and other in kinds and other not in (session.plan.data.record,):
             both = _identifier(other)
@@ -332,7 +365,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, str]
             )
             sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
             if 1 < sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
-                yield ChangeKind.COARSER, both, f"by {other}, which {column} decides"
+                yield ChangeKind.COARSER, both, fact(Regrouping.BY, other=other, column=column)
 
 
 def _smallest_groups(session: Session, quoted: str) -> list[tuple[str, ...]]:

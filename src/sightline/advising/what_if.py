@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
+from enum import StrEnum
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +23,7 @@ from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.known_sums import Totals
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.result_parts import Setting, SettingKind, WhatIf
+from sightline.auditing.result_parts import Fact, Setting, SettingKind, WhatIf, fact
 from sightline.auditing.session import Session
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.auditing.verdict import verdict
@@ -118,27 +119,39 @@ def what_if(
     return WhatIf(settings=tuple(settings))
 
 
-def why_no_what_if(findings: Findings) -> str:
-    """Why a plan has no what-if; nothing if it has one."""
+class NoWhatIf(StrEnum):
+    """Why a plan has no what-if."""
+
+    NOTHING_DEPENDS = "what-if: nothing depends"
+    TOO_LARGE = "what-if: too large"
+    TOO_MANY_ROWS = "what-if: too many rows"
+    SHARED_NOISE = "what-if: shared noise"
+    FIT = "what-if: fit"
+    NO_NOISE = "what-if: no noise"
+    OWN_BUDGETS = "what-if: own budgets"
+    STREAMED = "what-if: streamed"
+
+
+def why_no_what_if(findings: Findings) -> Fact | None:
+    """Why a plan has no what-if; none if it has one."""
     plan, sharing = findings.plan, findings.pricing.releases
-    parts = [one.linear for one in (findings, *findings.questions)]
-    if not any(parts) and not findings.has_nonlinear:
-        known = "a secret that the attacker does not know" if findings.membership.known_rows else "the secret"
-        return f"nothing that is published depends on {known}"
-    if not all(part.has_at_most(MOST_FACTORISED) for part in parts):
-        return f"it has more than {MOST_FACTORISED:,} numbers, or too many people for so many of them"
+    seen = [one.linear for one in (findings, *findings.questions)]
+    if not any(seen) and not findings.has_nonlinear:
+        return fact(NoWhatIf.NOTHING_DEPENDS, some_known=findings.membership.known_rows > 0)
+    if not all(one.has_at_most(MOST_FACTORISED) for one in seen):
+        return fact(NoWhatIf.TOO_LARGE, most=MOST_FACTORISED)
     if findings.has_nonlinear and findings.membership.rows > MOST_FACTORISED:
-        return f"it has moments or thresholds of more than {MOST_FACTORISED:,} rows"
+        return fact(NoWhatIf.TOO_MANY_ROWS, most=MOST_FACTORISED)
     if findings.pricing.strategies:
-        return "its numbers share their noise"
+        return fact(NoWhatIf.SHARED_NOISE)
     if any(release.derived for release in plan.releases):
-        return "releases are computed from the fit to others, which it would leave out"
+        return fact(NoWhatIf.FIT)
     stated = [noise for release in plan.releases for noise in release.noise]
     if findings.pricing.exact.all():
-        return "no number has noise that could be more or less"
+        return fact(NoWhatIf.NO_NOISE)
     if not sharing and any(one.epsilon for one in stated):
-        return "its releases have budgets of their own"
-    return ""
+        return fact(NoWhatIf.OWN_BUDGETS)
+    return None
 
 
 def _changes(plan: Plan) -> list[PlanChange]:
@@ -224,11 +237,11 @@ def _setting(
         findings, homogeneous_cells(findings, totals), certain_report(findings, totals)
     )
     judged = verdict(findings, section, open_questions, publishable=False)
-    noise, worst = findings.pricing.noise_stddev, "one record" if findings.shows else "nobody"
+    noise, worst = findings.pricing.noise_stddev, fact(Worst.RECORD if findings.shows else Worst.NOBODY)
     if findings.worst.asked:
-        worst = f"one record, about {findings.worst.asked}"
+        worst = fact(Worst.OF_QUESTION, question=findings.worst.asked)
     elif found:
-        worst = _words(_worst(found, findings.plan.attacker.knows), variants if names else None)
+        worst = _whom(_worst(found, findings.plan.attacker.knows), variants if names else None)
     return Setting(
         kind=change.kind,
         name=change.name,
@@ -237,7 +250,7 @@ def _setting(
         proven=proof_of_budget(findings.plan, findings.membership, findings.pricing)[0],
         below_limit=judged.below_limit,
         least=findings.least if findings.shows else None,
-        worst=worst,
+        whom=worst,
         least_noise_stddev=float(noise.min()) if noise.size else None,
         most_noise_stddev=float(noise.max()) if noise.size else None,
     )
@@ -255,12 +268,23 @@ def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
     )
 
 
-def _words(who: _Who, named_by: _Variants | None) -> str:
+class Worst(StrEnum):
+    """Who keeps least."""
+
+    NOBODY = "nobody"
+    RECORD = "a record"
+    OF_QUESTION = "a record, about a question"
+    NAMED = "a named record"
+    ALIKE = "one of several alike"
+
+
+def _whom(who: _Who, named_by: _Variants | None) -> Fact:
     """Who it is: by key if that was asked for, else how many are alike.
 
     Of persons, where a release is left out, more may be alike than are of one kind.
     """
-    alone = who.people == 1 or who.kind
-    text = "one record" if alone else f"one of {who.people:,} records that nothing tells apart"
-    text = text if named_by is None else named_by.name(who)
-    return f"{text}, {who.category}" if who.category else text
+    if named_by is not None:
+        return fact(Worst.NAMED, key=named_by.name(who), category=who.category)
+    if who.people == 1 or who.kind:
+        return fact(Worst.RECORD, category=who.category)
+    return fact(Worst.ALIKE, people=who.people, category=who.category)

@@ -1,13 +1,14 @@
-"""What a pass needs and an audit did not verify: every case of each assumption, and its reason.
+"""What a pass needs and an audit did not verify: every case of each assumption, with its figures.
 
 A pass is a proof. Whatever the proof needs and the audit cannot verify turns it into *not shown*, unless the
-plan accepts it by name in ``[limits] accept``.
+plan accepts it by name in ``[limits] accept``. The reasons in words are in :mod:`sightline.report.reasons`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sightline.auditing.assumption_facts import COVERED_BY_NOISE, NOT_ACCEPTED
 from sightline.auditing.budget import guaranteed_by_noise
@@ -21,25 +22,62 @@ from sightline.auditing.declared_and_found import (
 from sightline.auditing.findings import Findings
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import CertainReport, HomogeneousCell, Unverified
+from sightline.auditing.result_parts import Figure, fact
 from sightline.auditing.stated_noise import counts_people
-from sightline.format import count as counted
-from sightline.format import percent
 from sightline.noise.published import PublishedLaw
 from sightline.tables.explained import MOST_EXPLAINED
 from sightline.tables.membership import YES_OR_NO, Feature
 from sightline.tables.subject import SecretKind
 
-_CARRIED = "assumption of the releases when they were made is not verified, which this table cannot show"
+_NAMED = 3  # columns that a reason names
+
+
+class Case(StrEnum):
+    """The cases of all assumptions, in the order in which they are asked."""
+
+    NO_SECRET_OR_KEY = "no secret or key"
+    TELLS_WHO_HAS_ONE = "tells who has one"
+    OUTSIDE = "outside"
+    LEFT_OUT_BUT_PUBLISHED = "left out but published"
+    NO_ROW = "no row"
+    LISTS_WHAT_OCCURS = "lists what occurs"
+    LISTS_WHO_IS_THERE = "lists who is there"
+    LIKE_THE_SECRET = "like the secret"
+    EXPLAINS_THE_SECRET = "explains the secret"
+    JUDGED_ALONE = "judged alone"
+    NOT_DECIDED = "not decided"
+    CERTAIN = "certain"
+    CERTAIN_IN_SOME_DRAW = "certain in some draw"
+    NOTHING_GUARANTEED = "nothing guaranteed"
+    NO_FRAME = "no frame"
+    CERTAIN_IN_NO_DRAW = "certain in no draw"
+    AS_IF_EXACT = "as if exact"
+    RULE_K = "rule k"
+    COMMON_KEYS = "common keys"
+    NEAR_TRUE_VALUES = "near true values"
+    ALIKE = "alike"
+    NOT_COMPARED = "not compared"
+    UNUSED = "unused"
+    VALUES_WITHIN = "values within"
+    VALUES_TAKEN = "values taken"
+    MULTIPLES = "multiples"
+    SAME_IN_ALL_ROWS = "same in all rows"
+    NOTHING_IN_COMMON = "nothing in common"
+    UNEQUAL_SUMS = "unequal sums"
+    NOISE_AFTER = "noise after"
+    HIDDEN = "hidden"
+    DRAWN = "drawn"
+    CARRIED = "carried"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumptionCase:
-    """How many things an assumption is needed for, and the reason in words; of none it is not needed."""
+    """How many things an assumption is needed for, and why, as figures; of none it is not needed."""
 
+    case: Case
     name: AssumptionName
     count: int
-    one: str  # the reason, after the number one
-    many: str
+    figures: Mapping[str, Figure] = field(default_factory=dict)
     owner_only: bool = True
 
     def unverified(self, *, accepted: bool) -> Unverified:
@@ -47,7 +85,7 @@ class AssumptionCase:
         return Unverified(
             name=self.name,
             count=self.count,
-            reason=counted(self.count, self.one, self.many),
+            fact=fact(self.case, count=self.count, **self.figures),
             accepted=accepted,
             owner_only=self.owner_only,
         )
@@ -70,7 +108,7 @@ def unverified(
     cases = cases_of(findings, homogeneous, certain)
     asked = {case.name for case in cases if case.count}
     carried = [one for one in AssumptionName if one in findings.plan.limits.unverified and one not in asked]
-    cases += tuple(AssumptionCase(name=one, count=1, one=_CARRIED, many=_CARRIED) for one in carried)
+    cases += tuple(AssumptionCase(case=Case.CARRIED, name=one, count=1) for one in carried)
     covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
     accepted = set(findings.plan.limits.accept) - NOT_ACCEPTED
     return tuple(
@@ -95,63 +133,42 @@ def cases_of(
     )
 
 
-_WHO_HAS_ONE = (
-    "who has a value of the secret: some rows have none, and no noise hides a NULL, a missing line or an "
-    "exact count of those with one; count all rows, or accept it if everybody may know who has one"
-)
-
-
 def _of_left_out(findings: Findings) -> tuple[AssumptionCase, ...]:
     """Rows and values that are left out of the audit, or not of what is published."""
     membership = findings.membership
-    domain = "bounds" if findings.plan.data.secret_kind is SecretKind.NUMBER else "categories"
+    bounded = findings.plan.data.secret_kind is SecretKind.NUMBER
     return (
         AssumptionCase(
+            case=Case.NO_SECRET_OR_KEY,
             name=AssumptionName.DROPPED,
             count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
-            one="row without a secret or a record key is not audited",
-            many="rows without a secret or a record key are not audited",
         ),
         AssumptionCase(
+            case=Case.TELLS_WHO_HAS_ONE,
             name=AssumptionName.DROPPED,
             count=membership.telling_who_has_one,
-            one=f"group tells {_WHO_HAS_ONE}",
-            many=f"groups tell {_WHO_HAS_ONE}",
         ),
         AssumptionCase(
+            case=Case.OUTSIDE,
             name=AssumptionName.CLIPPED,
             # Once the SQL was checked: 0 if every release itself clips what it adds up to the bounds.
             count=membership.clipped
             if not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
             else 0,
-            one=f"value is outside the {domain}, and nothing is shown of it",
-            many=f"values are outside the {domain}, and nothing is shown of them",
+            figures={"bounded": bounded},
         ),
         AssumptionCase(
+            case=Case.LEFT_OUT_BUT_PUBLISHED,
             name=AssumptionName.PUBLISHED_BUT_DROPPED,
             count=membership.published_but_dropped,
-            one="row is left out of the audit but not of what is published",
-            many="rows are left out of the audit but not of what is published",
         ),
         AssumptionCase(
+            case=Case.NO_ROW,
             name=AssumptionName.EMPTY,
             count=len(membership.empty),
-            one="release aggregates no row; check its condition",
-            many="releases aggregate no row; check their conditions",
             owner_only=False,
         ),
     )
-
-
-_LISTED = (
-    "can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only what "
-    "occurs, or is NULL where nothing does, and no noise hides that; write COUNT(*) FILTER (WHERE …) or "
-    "COALESCE(SUM(…), 0), count all rows, or publish every value in every group"
-)
-_LISTS_WHO_IS_THERE = (
-    "with GROUP BY has no line for a group that nobody of the table is in, and neither noise nor rounding "
-    "hides that; publish a number for every group that there might be, also of nobody"
-)
 
 
 def _of_groups(findings: Findings) -> tuple[AssumptionCase, ...]:
@@ -159,16 +176,14 @@ def _of_groups(findings: Findings) -> tuple[AssumptionCase, ...]:
     membership = findings.membership
     return (
         AssumptionCase(
+            case=Case.LISTS_WHAT_OCCURS,
             name=AssumptionName.GROUPS,
             count=membership.telling_groups,
-            one=f"group {_LISTED}",
-            many=f"groups {_LISTED}",
         ),
         AssumptionCase(
+            case=Case.LISTS_WHO_IS_THERE,
             name=AssumptionName.GROUPS,
             count=_lists_groups(findings),
-            one=f"release {_LISTS_WHO_IS_THERE}",
-            many=f"releases {_LISTS_WHO_IS_THERE.replace('has no line', 'have no line')}",
             owner_only=False,
         ),
     )
@@ -194,71 +209,35 @@ def _laws_of(findings: Findings, query: int) -> list[PublishedLaw]:
     return [law for law, part in zip(findings.pricing.laws, parts, strict=True) if part.query == query]
 
 
-_DERIVED = (
-    "that releases take as public {} like the secret under another name ({}); leave it out, aggregate the "
-    "secret itself with noise, or audit it as a secret, [[secret]]"
-)
-_EXPLAINS = (
-    "that releases take as public {} {} of the variance of {} in the table ({}), and what remains is a share "
-    "of what that leaves; make coarser groups, or accept it if everybody may know so much"
-)
-_JUDGED_ALONE = "may tell something about this one, and something is published about it: each is judged alone"
-
-
 def _of_columns(findings: Findings) -> tuple[AssumptionCase, ...]:
     """Public columns, and other secrets, that tell the secret."""
     membership = findings.membership
-    figures = "; ".join(membership.derived[:3])
     known = membership.explained
-    figure = percent(known.share), findings.plan.data.secret, ", ".join(known.columns[:3])
+    explained: dict[str, Figure] = {
+        "share": known.share,
+        "secret": findings.plan.data.secret,
+        "columns": ", ".join(known.columns[:_NAMED]),
+    }
     return (
         AssumptionCase(
+            case=Case.LIKE_THE_SECRET,
             name=AssumptionName.DERIVED,
             count=len(membership.derived),
-            one=f"column or expression {_DERIVED.format('looks', figures)}",
-            many=f"columns or expressions {_DERIVED.format('look', figures)}",
+            figures={"columns": "; ".join(membership.derived[:_NAMED])},
         ),
         AssumptionCase(
+            case=Case.EXPLAINS_THE_SECRET,
             name=AssumptionName.EXPLAINED,
             count=len(known.columns) if known.share > MOST_EXPLAINED else 0,
-            one=f"column or expression {_EXPLAINS.format('explains', *figure)}",
-            many=f"columns or expressions {_EXPLAINS.format('together explain', *figure)}",
+            figures=explained,
         ),
         AssumptionCase(
+            case=Case.JUDGED_ALONE,
             name=AssumptionName.SECRETS,
             count=len(findings.plan.other_secrets),
-            one=f"other secret column {_JUDGED_ALONE}",
-            many=f"other secret columns {_JUDGED_ALONE.replace('about it', 'about them')}",
             owner_only=False,
         ),
     )
-
-
-_CERTAIN = "certain: no other value fits the published counts"
-_DRAWS = "simulated draws of the rounding, in which no other value fits the counts"
-_NOTHING_GUARANTEED = (
-    "table whose counts are exact, rounded or blank tells whoever knows everyone else that somebody is in it"
-)
-_NOT_GUARANTEED = (
-    "table has no frame: the noise alone does not keep the limit for who is in it, and nothing else is "
-    "known to protect that"
-)
-_AS_IF_EXACT = (
-    "not shown to keep the limit: rounded, blank and perturbed counts are bounded as if they were exact, and "
-    "no attack is known that leaves less"
-)
-_COMMON_KEYS = (
-    "changed by cell keys in several tables under the rule k, of which it is not decided what the keys tell "
-    "together: the key of a total is the sum of the keys of its parts"
-)
-_UNDER_K = (
-    "no noise, and whether the rule k holds for {} is not decided: that needs one row a record, or one in "
-    "each number and values = 'independent', nobody whom the attacker knows, and a table in memory"
-)
-_LOCALLY = (
-    "not shown to keep the limit against moments and thresholds of the secret, which are only bounded near "
-    "the true values"
-)
 
 
 def _of_counts(findings: Findings, told: CertainReport) -> tuple[AssumptionCase, ...]:
@@ -268,63 +247,55 @@ def _of_counts(findings: Findings, told: CertainReport) -> tuple[AssumptionCase,
     undecided += sum(local.report().undecided for local in findings.nonlinear) + told.undecided
     return (
         AssumptionCase(
+            case=Case.NOT_DECIDED,
             name=AssumptionName.UNDECIDED,
             count=undecided,
-            one="record is neither shown to be identifiable nor shown not to be",
-            many="records are neither shown to be identifiable nor shown not to be",
             owner_only=bool(findings.nonlinear) or told.undecided > 0,
         ),
         AssumptionCase(
+            case=Case.CERTAIN,
             name=AssumptionName.CERTAIN,
             count=told.people,
-            one=f"record is {_CERTAIN}",
-            many=f"records are {_CERTAIN}",
         ),
         AssumptionCase(
+            case=Case.CERTAIN_IN_SOME_DRAW,
             name=AssumptionName.CERTAIN,
             count=told.by_draw if told.draws[0] else 0,
-            one=f"record is certain in some of {told.draws[1]} {_DRAWS}",
-            many=f"records are certain in some of {told.draws[1]} {_DRAWS}",
+            figures={"draws": told.draws[1]},
         ),
         AssumptionCase(
+            case=Case.NOTHING_GUARANTEED if findings.kept_by_noise == 0 else Case.NO_FRAME,
             name=AssumptionName.PRESENCE,
             count=int(data.only_guarantee and not findings.guaranteed),
-            one=_NOTHING_GUARANTEED if findings.kept_by_noise == 0 else _NOT_GUARANTEED,
-            many="",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.CERTAIN_IN_NO_DRAW,
             name=AssumptionName.COUNT_RULES,
             count=told.by_draw if not told.draws[0] else 0,
-            one="record may be certain after some draw of the rounding; no simulated one made it so",
-            many="records may be certain after some draw of the rounding; no simulated one made them so",
         ),
         AssumptionCase(
+            case=Case.AS_IF_EXACT,
             name=AssumptionName.COUNT_RULES,
             count=_worst(findings, lambda one: one.not_shown) if findings.pricing.by_count_rule else 0,
-            one=f"record is {_AS_IF_EXACT}",
-            many=f"records are {_AS_IF_EXACT}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.RULE_K,
             name=AssumptionName.COUNT_RULES,
             count=_counts_not_looked_at(findings),
-            one=f"count has {_UNDER_K.format('it')}",
-            many=f"counts have {_UNDER_K.format('them')}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.COMMON_KEYS,
             name=AssumptionName.COUNT_RULES,
             count=_counts_with_common_keys(findings),
-            one=f"count is {_COMMON_KEYS}",
-            many=f"counts are {_COMMON_KEYS}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.NEAR_TRUE_VALUES,
             name=AssumptionName.LOCAL,
             count=findings.not_shown if findings.has_nonlinear else 0,
-            one=f"record is {_LOCALLY}",
-            many=f"records are {_LOCALLY}",
             owner_only=False,
         ),
     )
@@ -355,74 +326,50 @@ def _counts_with_common_keys(findings: Findings) -> int:
     return sum(owner in keyed for owner in pricing.owner.tolist())
 
 
-_NOT_COMPARED = (
-    "cannot be compared with what the attacker knows of each value or level: a group whose values are nearly "
-    "all at one end of that is not found"
-)
-_NEVER = "with even chances for the others alone, somebody may keep less than the limit"
-
-
 def _of_alike(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> tuple[AssumptionCase, ...]:
     """Groups that are all alike, and values so few that attackers can round."""
     membership, data = findings.membership, findings.plan.data
     most = max((cell.rows for cell in homogeneous), default=0)
     found = max(map(few_values, findings.every_belief), key=lambda one: one.count)
-    few = _which_values(findings, found)
+    which, figures = _which_values(findings, found)
     return (
         AssumptionCase(
+            case=Case.ALIKE,
             name=AssumptionName.HOMOGENEOUS,
             count=len(homogeneous),
-            one="number is about rows that are nearly all alike, and tells the values of "
-            f"{counted(most, 'row')}",
-            many="numbers are about rows that are nearly all alike, and tell the values of up to "
-            f"{counted(most, 'row')} each",
+            figures={"rows": most},
         ),
         AssumptionCase(
+            case=Case.NOT_COMPARED,
             name=AssumptionName.HOMOGENEOUS,
             # Groups are compared with the bounds, not with what is known of a value or of a level.
             count=len(membership.cells)
             if findings.plan.attacker.values_within is not None or data.level
             else 0,
-            one=f"number {_NOT_COMPARED}",
-            many=f"numbers {_NOT_COMPARED}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.UNUSED,
             name=AssumptionName.FEW_VALUES,
             count=_worst(findings, unused_categories),
-            one=f"declared category occurs in no row; {_NEVER}",
-            many=f"declared categories occur in no row; {_NEVER}",
         ),
         AssumptionCase(
+            case=which,
             name=AssumptionName.FEW_VALUES,
             count=found.count,
-            one=f"value is {few}",
-            many=f'values are {few}; prior = "two-point" in [attacker] allows for that',
+            figures=figures,
         ),
     )
 
 
-def _which_values(findings: Findings, found: ValuesToRoundTo) -> str:
-    """Which values are so few, after "value is"."""
-    secret = findings.plan.data.secret
-    taking = f"the mean {secret} of a record's rows" if found.of_level else secret
+def _which_values(findings: Findings, found: ValuesToRoundTo) -> tuple[Case, dict[str, Figure]]:
+    """Which values are so few."""
+    of_level: dict[str, Figure] = {"secret": findings.plan.data.secret, "of_level": found.of_level}
     if (within := findings.plan.attacker.values_within) is not None:
-        return f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
+        return Case.VALUES_WITHIN, {"within": within}
     if found.spread.few:
-        return f"all or nearly all that {taking} takes in the table, so that attackers can round"
-    multiples = f"the multiples of {found.spread.step or 1:g} in the bounds"
-    of = f" for {taking}" if found.of_level else ""
-    return f"possible{of}, {multiples}, and noise does not hide which it is"
-
-
-_NOTHING_IN_COMMON = (
-    "that are taken to have nothing in common, so that knowing all others tells nothing of one; leave out "
-    'values = "independent" to audit rows that share a level, too'
-)
-_UNEQUAL = (
-    "because a value adds up rows, and how many is public: a sum of few rows is spread less than the bounds "
-    "say, and hides others less; publish the rows themselves, or bound them to as many for everyone"
-)
+        return Case.VALUES_TAKEN, of_level
+    return Case.MULTIPLES, {"step": found.spread.step or 1.0, **of_level}
 
 
 def _of_rows_together(findings: Findings) -> tuple[AssumptionCase, ...]:
@@ -430,69 +377,46 @@ def _of_rows_together(findings: Findings) -> tuple[AssumptionCase, ...]:
     people = findings.membership.persons
     apart = findings.plan.data.values == "independent" and findings.membership.by_person
     alike = people.alike if apart else 0
-    advice = (
-        'say values = "constant" in [data] if they always do' if people.constant else "are rows repeated?"
-    )
     return (
         AssumptionCase(
+            case=Case.SAME_IN_ALL_ROWS,
             name=AssumptionName.VALUES,
             count=alike,
-            one=f"record has several rows and the same value in all of them; {advice}",
-            many=f"records have several rows and each has the same value in all of them; {advice}",
+            figures={"constant": people.constant},
         ),
         AssumptionCase(
+            case=Case.NOTHING_IN_COMMON,
             name=AssumptionName.ROWS_APART,
             count=people.several if apart else 0,
-            one=f"record has several rows {_NOTHING_IN_COMMON}",
-            many=f"records have several rows {_NOTHING_IN_COMMON}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.UNEQUAL_SUMS,
             name=AssumptionName.UNEQUAL,
             count=_worst(findings, unequal_sums),
-            one=f"record may keep less than the limit, {_UNEQUAL}",
-            many=f"records may keep less than the limit, {_UNEQUAL}",
         ),
     )
-
-
-_NOISE_FIRST = (
-    "safe only if the noise is added before the numbers are multiplied, rounded, made NULL, text or yes or "
-    "no, or the lines sorted: the noise that the plan gives is taken to be on the aggregates, and the order "
-    "to be that of the noisy numbers"
-)
-_HIDDEN = (
-    "where a noisy count was small: which ones tells nothing of a secret only if that count is of rows "
-    "whatever their secrets are, and if none of them was ever published"
-)
-_DRAWN_KNOWN = (
-    "of 100 records {} known to the attacker, drawn by their keys; nothing is shown of those, nor for "
-    "another draw"
-)
 
 
 def _of_releases(findings: Findings) -> tuple[AssumptionCase, ...]:
     """How noise was added, and who is known."""
     return (
         AssumptionCase(
+            case=Case.NOISE_AFTER,
             name=AssumptionName.NOISE_FIRST,
             count=len(needing_noise_first(findings)),
-            one=f"release is {_NOISE_FIRST}",
-            many=f"releases are {_NOISE_FIRST}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.HIDDEN,
             name=AssumptionName.HIDDEN_BY_NOISE,
             count=sum(release.hidden_by_noise for release in findings.plan.releases),
-            one=f"release hid groups {_HIDDEN}",
-            many=f"releases hid groups {_HIDDEN}",
             owner_only=False,
         ),
         AssumptionCase(
+            case=Case.DRAWN,
             name=AssumptionName.DRAWN,
             count=_worst(findings, _drawn),
-            one=_DRAWN_KNOWN.format("is"),
-            many=_DRAWN_KNOWN.format("are"),
             owner_only=False,
         ),
     )

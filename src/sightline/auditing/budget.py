@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import coin_kept
 from sightline.auditing.record_costs import CellCosts, most_own_releases
 from sightline.auditing.result import Alternative, BudgetReport
+from sightline.auditing.result_parts import Fact, fact
 from sightline.noise.pricing import shared_unit_noise
 from sightline.noise.published import Cost
 from sightline.privacy.accountant import Accountant, NoiseLaw
@@ -26,6 +28,18 @@ _FOR_PURE = "optimal"  # this one what Laplace and geometric noise cost, alone a
 _FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
 
 
+class Proof(StrEnum):
+    """Why the noise is proven to keep to the plan's budget, or not."""
+
+    THEOREM = "theorem"  # behind the accountant
+    OUTSIDE_THE_BUDGET = "outside the budget"
+    NO_BUDGET = "no budget"
+    NO_SHARE = "no share"
+    NO_SHARE_KEPT = "no share, kept"
+    NO_SHARE_EXCEEDED = "no share, exceeded"
+    EXACT = "exact"
+
+
 def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> BudgetReport:
     """The cost of the noise that is used, and the noise that each accountant would have asked for."""
     delta = plan.privacy.cost_delta
@@ -35,7 +49,7 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
     if sharing:
         asked = shared_noise(accountants(plan.privacy.budget), membership, pricing)
         needed = {one: math.sqrt(kappa) for one, kappa in asked.items()}
-    proven, note = proof_of_budget(plan, membership, pricing)
+    proven, why = proof_of_budget(plan, membership, pricing)
     return BudgetReport(
         accountant=name if sharing else None,
         epsilon=plan.privacy.epsilon if sharing else None,
@@ -47,36 +61,34 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         spent=spent,
         would_need=needed,
         proven=proven,
-        note=note,
+        facts=why,
         everyone=plan.privacy.covers_everyone,
         **_total(spent, name, sharing=sharing, pricing=pricing),
     )
 
 
-def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, str]:
+def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, tuple[Fact, ...]]:
     """Whether the noise is proven to keep to the plan's budget; and why, or why not."""
     epsilon, name = plan.privacy.epsilon, plan.privacy.accountant
     if pricing.releases:
         found = accountant_named(name, plan.privacy.budget).validity(pricing.releases)
-        proven, note = found.ok, found.note
+        proven, why = found.ok, [fact(Proof.THEOREM, note=found.note)]
         if pricing.releases < pricing.multipliers.size:
-            proven, note = False, "releases with a noise of their own are outside the budget; " + note
+            proven, why = False, [fact(Proof.OUTSIDE_THE_BUDGET), *why]
     else:
-        proven, note = False, "no budget was given: the noise was chosen elsewhere"
-        if epsilon:
-            note = "no release takes a share of the budget"
+        proven = False
         spent = _spent(plan, membership, pricing) if epsilon else {}
         # Of other laws these say what the plan's own accountant cannot, or more sharply.
         proved = [spent[rule] for rule in (name, _FOR_PURE, _FOR_DISCRETE) if rule in spent]
         if proved:
             proven = min(proved) <= epsilon
-            kept = "keeps to the budget" if proven else "costs more than the budget"
-            note += f": the noise was chosen elsewhere, and {kept}"
+            why = [fact(Proof.NO_SHARE_KEPT if proven else Proof.NO_SHARE_EXCEEDED)]
+        else:
+            why = [fact(Proof.NO_SHARE if epsilon else Proof.NO_BUDGET)]
     exact = int(pricing.copies[[law.facts.cost is Cost.INFINITE for law in pricing.bundle_laws]].sum())
     if exact:
-        are = "release is" if exact == 1 else "releases are"
-        note = f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}"
-    return proven and not exact, note
+        why = [fact(Proof.EXACT, releases=exact), *why]
+    return proven and not exact, tuple(why)
 
 
 def _total(spent: dict[str, float], name: str, *, sharing: int, pricing: Pricing) -> dict[str, Any]:

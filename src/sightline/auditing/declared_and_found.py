@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
+from enum import StrEnum
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings, linear_findings
-from sightline.auditing.result_parts import NAMED
+from sightline.auditing.result_parts import NAMED, Fact, Figure, fact
 from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.priors import TwoPointPrior
-from sightline.format import count as counted
-from sightline.format import number, percent
 from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import Occurring
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
+
+
+class Odd(StrEnum):
+    """What a plan may declare that does not look like its table."""
+
+    MADE_OF_SECRET = "made of secret"
+    REPEATS = "repeats"
+    UNUSED = "unused categories"
+    BOUNDS_WIDE = "bounds wide"
+    STRANGE_VALUES = "strange values"
+
+
+class HowComputed(StrEnum):
+    """What is said of how numbers are computed."""
+
+    AFTER_THE_NOISE = "after the noise"
 
 
 @frozen
@@ -93,38 +109,25 @@ def unequal_sums(findings: Findings) -> int:
     return found.below_limit
 
 
-def looks_odd(findings: Findings) -> tuple[str, ...]:
+def looks_odd(findings: Findings) -> Iterator[Fact]:
     """What the plan declares and does not look like its table. For the owner only."""
-    found, data = findings.membership.occurring, findings.plan.data
-    lines = [
-        f"{text}. The rows are too few to tell that from chance: is it made of {data.secret}?"
-        for text in findings.membership.alike_in_few_rows[:NAMED]
-    ]
-    if found.repeating:
-        lines.append(
-            f'No {data.record} has two rows, but "{found.repeating}" repeats: is that whose row it is? Then '
-            "it is the record."
-        )
-    if found.unused:
-        never = counted(len(found.unused), "declared category occurs", "declared categories occur")
-        lines.append(f"{never} in no row. Even chances for all declared ones are taken to be what is known.")
-    if found.counts.size:
+    occurring, data = findings.membership.occurring, findings.plan.data
+    for column in findings.membership.alike_in_few_rows[:NAMED]:
+        yield fact(Odd.MADE_OF_SECRET, column=column, secret=data.secret)
+    if occurring.repeating:
+        yield fact(Odd.REPEATS, record=data.record, column=occurring.repeating)
+    if occurring.unused:
+        yield fact(Odd.UNUSED, categories=len(occurring.unused))
+    if occurring.counts.size:
         low, high = data.domain
-        filled = float(found.high[-1] - found.low[0]) / (high - low)
+        filled = float(occurring.high[-1] - occurring.low[0]) / (high - low)
         if filled < _FILLED:
-            lines.append(
-                f"The values fill {percent(filled)} of the bounds. What remains is a share of the bounds: "
-                "with narrower ones it may be less."
-            )
-    if (population := findings.prior.population) is not None and found.counts.size:
-        covered = [population.covers(*ends) for ends in zip(found.low, found.high, strict=True)]
-        if strange := int(found.counts[~np.array(covered)].sum()):
-            hold = counted(strange, "row holds a value", "rows hold values")
-            lines.append(
-                f"{hold} that {population.name} gives no weight. What remains "
-                "is an average over that population: is it that of these records?"
-            )
-    return tuple(lines)
+            yield fact(Odd.BOUNDS_WIDE, filled=filled)
+    if (population := findings.prior.population) is not None and occurring.counts.size:
+        ends = zip(occurring.low, occurring.high, strict=True)
+        covered = np.array([population.covers(least, greatest) for least, greatest in ends])
+        if strange := int(occurring.counts[~covered].sum()):
+            yield fact(Odd.STRANGE_VALUES, rows=strange, population=population.name)
 
 
 # Rounding before the noise is asked about beyond this share of what a record moves the number, and this sum
@@ -196,21 +199,21 @@ def _moved_by_rounding(findings: Findings) -> tuple[FloatArray, FloatArray]:
     return squares, more
 
 
-def how_computed(findings: Findings) -> list[str]:
+def how_computed(findings: Findings) -> tuple[Fact, ...]:
     """What was taken to carry the noise, for every number with which something is computed."""
-    lines: dict[str, None] = {}
-    for part in findings.membership.partitions:
-        if not part.computed.steps:
+    facts: dict[str, Fact] = {}
+    for partition in findings.membership.partitions:
+        computed = partition.computed
+        if not computed.steps:
             continue
-        steps = ", ".join(part.computed.steps)
-        line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
-        if part.computed.factor != 1 and findings.plan.releases[part.query].noise_given:
-            line += (
-                f" A stddev is that of {number(part.computed.factor)} times that: of the published number."
-            )
-        if part.computed.enlarges:
-            line += " Noise that is added to the published number instead must be multiplied likewise."
-        if any(step.startswith("LIMIT") for step in part.computed.steps):
-            line += " It is audited as if all lines were published."
-        lines[line] = None
-    return list(lines)
+        figures: dict[str, Figure] = {
+            "release": partition.name,
+            "noise_on": computed.noise_on,
+            "steps": ", ".join(computed.steps),
+            "enlarges": computed.enlarges,
+            "limited": any(step.startswith("LIMIT") for step in computed.steps),
+        }
+        if computed.factor != 1 and findings.plan.releases[partition.query].noise_given:
+            figures["factor"] = computed.factor
+        facts[repr(figures)] = fact(HowComputed.AFTER_THE_NOISE, **figures)
+    return tuple(facts.values())

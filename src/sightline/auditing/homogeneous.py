@@ -33,6 +33,7 @@ count for equally likely. Of squares, :math:`\sum (x_j - g)^2` is a combination 
 from __future__ import annotations
 
 import math
+from enum import StrEnum
 from functools import partial
 
 import numpy as np
@@ -56,7 +57,7 @@ from sightline.auditing.known_sums import (
 from sightline.auditing.lowering import cell_name, linear_partitions
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
-from sightline.auditing.result_parts import MOST_LISTED, TOP
+from sightline.auditing.result_parts import MOST_LISTED, TOP, Fact, Figure, fact
 from sightline.auditing.told_of_people import (
     Told,
     is_left,
@@ -65,7 +66,6 @@ from sightline.auditing.told_of_people import (
     sums_of_people,
     told_together,
 )
-from sightline.format import count, number
 from sightline.progress import on_cores
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
@@ -77,7 +77,23 @@ _SMALL = 200  # rows of a group whose posterior is computed
 # the margin that is looked for is r λ more, and none below the limit is missed.
 _NEAR = 1e-3
 _MATTERS = 0.01  # of the largest weight of a combination: what is named, and whose rows are counted
-_ALIKE = "they are nearly all alike"
+
+
+class Alike(StrEnum):
+    """Which numbers tell the values of a group, and why those are told."""
+
+    ONE_NUMBER = "one number"
+    TWO_NUMBERS = "two numbers"
+    DIFFERENCE = "difference"
+    GROUPS_OF_RELEASE = "groups of release"
+    SEVERAL_NUMBERS = "several numbers"
+    RECIPE = "recipe"
+    COUNTS = "counts"
+    NEARLY_ALL_ALIKE = "nearly all alike"
+    NEAR_AN_END = "near an end"
+    NEARLY_CERTAIN = "nearly certain"
+    COUNTED = "counted"
+    LEFT_FOR = "left for"
 
 
 def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCell, ...]:
@@ -148,12 +164,13 @@ def _left_in(findings: Findings, told: Told) -> float:
 
 
 def _interval_cell(counts: PublishedCounts, told: Told, left: float) -> HomogeneousCell:
-    """An interval in words."""
-    ends = f"{told.least:,}" if told.least == told.most else f"{told.least:,} to {told.most:,}"
-    how = f"left for {' or '.join(sorted(told.answers))}" if is_left(counts, told) else "counted"
-    name, alike = names_of(counts, told), f"{ends} of them are {how}"
-    name += " together" * (len(told.by) == 2)
-    return _cell(counts.findings, told.by[0].cells[0], told.people, left, name, alike)
+    """An interval as an entry."""
+    ends: dict[str, Figure] = {"least": told.least, "most": told.most}
+    why = fact(Alike.COUNTED, **ends)
+    if is_left(counts, told):
+        why = fact(Alike.LEFT_FOR, answers=" or ".join(sorted(told.answers)), **ends)
+    which = fact(Alike.COUNTS, names=names_of(counts, told), combinations=len(told.by))
+    return _cell(counts.findings, told.by[0].cells[0], told.people, left, which, why)
 
 
 def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[HomogeneousCell, ...]:
@@ -423,7 +440,8 @@ def _told_by_powers(findings: Findings, totals: Totals) -> list[HomogeneousCell]
             rows = float(unknown[own].sum())
             size = membership.cells[cell].rows if part.statistic is Statistic.MEAN else 1.0
             noise = float(pricing.noise_stddev[cell] * size / math.sqrt(pricing.times[p]))
-            apart, name = float(raised[own].sum()), f'"{cell_name(membership, int(cell))}"'
+            apart = float(raised[own].sum())
+            which = fact(Alike.ONE_NUMBER, number=cell_name(membership, int(cell)))
             best = _expected_mean(apart, noise, rows) ** (2 / power)
             for sums in known if power == 2 else ():
                 for line in _same_rows(sums, own):
@@ -433,9 +451,14 @@ def _told_by_powers(findings: Findings, totals: Totals) -> list[HomogeneousCell]
                     mean = _expected_mean(apart - total * guess, both, rows)
                     if mean < best:
                         other = cell_name(membership, int(sums.cells[line]))
-                        best, name = mean, f'"{cell_name(membership, int(cell))}" and "{other}" together'
+                        first = cell_name(membership, int(cell))
+                        best, which = mean, fact(Alike.TWO_NUMBERS, first=first, second=other)
             if best / variance < limit:
-                found.append(_cell(findings, int(cell), int(rows), best / variance, name, _ALIKE))
+                found.append(
+                    _cell(
+                        findings, int(cell), int(rows), best / variance, which, fact(Alike.NEARLY_ALL_ALIKE)
+                    )
+                )
     return found
 
 
@@ -454,12 +477,12 @@ def _same_rows(sums: KnownSums, signatures: IndexArray) -> list[int]:
 def _described(
     findings: Findings, sums: KnownSums, combination: FloatArray, remaining: float
 ) -> HomogeneousCell:
-    """A combination of numbers in words."""
+    """A combination of numbers as an entry."""
     membership = findings.membership
     size = np.abs(combination * sums.deviation)
     lines = np.flatnonzero(size > _MATTERS * size.max())
     lines = lines[np.argsort(-size[lines], kind="stable")]
-    names = [f'"{cell_name(membership, int(sums.cells[line]))}"' for line in lines[:3]]
+    names = [cell_name(membership, int(sums.cells[line])) for line in lines[:3]]
     # Only of the classes that it is about: a load curve has ten thousand numbers that are described.
     used, table = np.flatnonzero(combination), sums.weights
     entries = np.concatenate([np.arange(table.indptr[line], table.indptr[line + 1]) for line in used])
@@ -470,40 +493,37 @@ def _described(
     _, once = np.unique(sums.signature[chosen], return_index=True)
     rows = int(sums.counts[chosen[once]].sum())
     recipe = sums.copies[lines[0]] == 0
-    name = "the best recipe for rows that nothing tells apart" if recipe else names[0]
+    which = fact(Alike.RECIPE) if recipe else fact(Alike.ONE_NUMBER, number=names[0])
     signs = np.sign(combination[lines])
     parts = np.unique(findings.pricing.owner[sums.cells[lines]])
     if lines.size == 2 and signs[0] != signs[1]:
         first, second = names if signs[0] > 0 else names[::-1]
-        name = f"{first} less {second}"
+        which = fact(Alike.DIFFERENCE, first=first, second=second)
     elif lines.size > 1 and parts.size == 1 and np.all(signs == signs[0]):
         part = membership.partitions[int(parts[0])]
         every = lines.size == np.count_nonzero(findings.pricing.owner[sums.cells] == parts[0])
-        name = f'{"all" if every else f"{lines.size:,}"} groups of "{part.name}" together'
+        which = fact(Alike.GROUPS_OF_RELEASE, groups=0 if every else int(lines.size), release=part.name)
     elif lines.size > 1:
-        name = f"{lines.size:,} numbers together, such as {' and '.join(names[:2])},"
+        which = fact(Alike.SEVERAL_NUMBERS, numbers=int(lines.size), first=names[0], second=names[1])
     one_weight = np.ptp(weights[weights > 0]) <= 1e-9 * weights.max()
     is_number = findings.plan.data.secret_kind is SecretKind.NUMBER
-    alike = (
-        _ALIKE if one_weight else f"each is {'near one end of the bounds' if is_number else 'nearly certain'}"
-    )
-    return _cell(findings, int(sums.cells[lines[0]]), rows, remaining, name, alike)
+    each = Alike.NEAR_AN_END if is_number else Alike.NEARLY_CERTAIN
+    why = fact(Alike.NEARLY_ALL_ALIKE if one_weight else each)
+    return _cell(findings, int(sums.cells[lines[0]]), rows, remaining, which, why)
 
 
 def _cell(  # many parameters: the fields of the entry
-    findings: Findings, position: int, rows: int, remaining: float, name: str, alike: str
+    findings: Findings, position: int, rows: int, remaining: float, which: Fact, why: Fact
 ) -> HomogeneousCell:
     cell = findings.membership.cells[position]
     part = findings.membership.partitions[cell.partition]
-    several = name.rsplit('"', 1)[-1].endswith((" together", " other numbers"))
-    tells = "tell" if several or "numbers together, " in name else "tells"
     return HomogeneousCell(
         release=findings.plan.releases[part.query].name,
         cell=", ".join([*cell.key, *([part.label] if part.label else [])]),
         rows=rows,
         remaining=remaining,
-        text=f"{name} {tells} the values of {count(rows, 'row')}: {alike}, and "
-        f"at most {number(100 * remaining, 2)} % of their uncertainty is left",
+        which=which,
+        why=why,
     )
 
 

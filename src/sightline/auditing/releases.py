@@ -8,7 +8,9 @@ from group to group. A release whose noise exceeds the spread does not tell its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +22,20 @@ from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Release
 from sightline.auditing.pricing import feature_range
 from sightline.auditing.result import ReleaseReport, Stage
-from sightline.auditing.result_parts import TOP, NoiseOfRange, ReleaseAccuracy
+from sightline.auditing.result_parts import TOP, Fact, NoiseOfRange, ReleaseAccuracy, fact
 from sightline.progress import report
 from sightline.tables.membership import YES_OR_NO, Feature, Partition, Statistic
 from sightline.values import frozen
+
+
+class Note(StrEnum):
+    """Why what a release exposes is not counted."""
+
+    NO_SECRET = "no secret"
+    NO_ROW = "no row meets its condition"
+    QUESTION = "question"
+    NOT_LINEAR = "not linear"
+    DERIVED = "derived"
 
 
 def release_reports(
@@ -46,19 +58,19 @@ def release_reports(
     for query, release in enumerate(plan.releases):
         mine: FloatArray = noise[queries == query]
         parts = [p for p in membership.partitions if p.query == query]
-        effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None}
-        note = ""
+        effects: dict[str, Any] = {"newly_exposes": None, "exposes_alone": None}
+        note: Fact | None = None
         if release.derived:
             reports.append(_derived_report(release, fits.derived(query)))
             continue
         if not parts:
-            note = "depends on no secret: costs nothing and reveals nothing"
+            note = fact(Note.NO_SECRET)
         elif mine.size == 0:
-            note = "no row meets its condition"
+            note = fact(Note.NO_ROW)
         elif query not in linear and all(part.feature in YES_OR_NO for part in parts):
-            note = "a yes or no about the secret: audited as a secret of its own"
+            note = fact(Note.QUESTION)
         elif query not in linear:
-            note = "not linear in the secret: seen locally, at the operating point"
+            note = fact(Note.NOT_LINEAR)
         elif compared:
             effects = _effects(findings, findings.linear, query)
         reports.append(
@@ -73,7 +85,7 @@ def release_reports(
                 largest_fit_stddev=_end(fits.measured[queries == query], np.max),
                 noise_given=release.noise_given,
                 noise_of_range=noise_of_range(findings, query),
-                note=note,
+                fact=note,
                 accuracy=_accuracy(findings, sums, query),
                 **effects,
             )
@@ -125,7 +137,7 @@ def _derived_report(release: Release, stddevs: FloatArray) -> ReleaseReport:
         noise_given=False,
         newly_exposes=0,
         exposes_alone=0,
-        note="computed from the fit to the other releases: costs nothing and reveals no more than they do",
+        fact=fact(Note.DERIVED),
     )
 
 
@@ -291,40 +303,40 @@ def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:TOP].tolist()))
 
 
-def left_out(findings: Findings) -> tuple[str, ...]:
-    """One line about what was not computed, and why; none if all was."""
+class LeftOut(StrEnum):
+    """What was not computed because it would take too long."""
+
+    STREAMED = "streamed"
+    TOO_MANY_NUMBERS = "too many numbers"
+    NEWLY_EXPOSED = "newly exposed"
+    STAGES = "stages"
+    ACCOUNTANTS = "accountants"
+    WITHOUT_A_RELEASE = "without a release"
+    COMBINATIONS = "combinations"
+
+
+def left_out(findings: Findings) -> Iterator[Fact]:
+    """What was not computed, and why, in one fact; none if all was."""
     found, releases = findings.linear, len(findings.plan.releases)
     if not found:
-        return ()
+        return
     if findings.streamed:
-        return (
-            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
-            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
-            "release adds; other accountants; changes and slack of the noise; "
-            "accuracy; with whom a record is seen; short recipes; pairs of records "
-            "that hide a yes or no or a category.",
-        )
+        yield fact(LeftOut.STREAMED, signatures=findings.membership.signature_count)
+        return
     parts = []
     if not found.comparable and not findings.asked and np.any(found.visible):
-        parts.append("what each release adds to the exposure of identifiable records")
+        parts.append(fact(LeftOut.NEWLY_EXPOSED))
     stages = stage_count(findings)
     if stages < releases:
-        shown = "the last one" if stages == 1 else f"{stages} of them"
-        parts.append(f"the exposure after each release but {shown}")
+        parts.append(fact(LeftOut.STAGES, shown=stages))
     if not found.repeatable:
         if findings.pricing.releases:
-            parts.append("other accountants")
+            parts.append(fact(LeftOut.ACCOUNTANTS))
         if findings.not_shown or not found.limit:
-            parts.append("what it would help to leave a release out")
+            parts.append(fact(LeftOut.WITHOUT_A_RELEASE))
     several = found.linear.rows_of_unit > 1
-    if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:
-        parts.append(
-            f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
-        )
-    if not parts:
-        return ()
-    numbers = found.linear.row_count
-    return (
-        f"The plan publishes {numbers:,} numbers about {len(found.people):,} kinds of rows, too many "
-        f"to be assessed again and again. Left out: {'; '.join(parts)}.",
-    )
+    if (records := int(found.people[several & found.exposure.undecided].sum())) > 0:
+        parts.append(fact(LeftOut.COMBINATIONS, records=records))
+    if parts:
+        too_many = {"numbers": found.linear.row_count, "kinds": len(found.people)}
+        yield fact(LeftOut.TOO_MANY_NUMBERS, *parts, **too_many)

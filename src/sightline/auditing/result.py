@@ -16,6 +16,7 @@ from sightline.auditing.reading import file_name
 from sightline.auditing.result_parts import CertainReport as CertainReport
 from sightline.auditing.result_parts import Explained as Explained
 from sightline.auditing.result_parts import Exposed as Exposed
+from sightline.auditing.result_parts import Fact as Fact
 from sightline.auditing.result_parts import LinearAttack as LinearAttack
 from sightline.auditing.result_parts import Many, NoiseOfRange, ResultPart, WhatIf
 from sightline.auditing.result_parts import NoiseSlack as NoiseSlack
@@ -33,6 +34,7 @@ from sightline.display import Displayed
 from sightline.errors import InvalidInput, MissingExtra, require
 from sightline.format import count, json_text, number, percent_stated
 from sightline.privacy.registry import ACCOUNTANTS
+from sightline.values import frozen, short_repr
 
 SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
@@ -71,7 +73,8 @@ class ReleaseReport(ResultPart):
     noise_of_range: NoiseOfRange | None = None  # none if it publishes no number that depends on a secret
     newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order
     exposes_alone: int | None  # records that would not be identifiable without it
-    note: str
+    fact: Fact | None = None  # why nobody is counted for it; none if they are
+    note: str = ""
     accuracy: ReleaseAccuracy | None = None  # owner-only
 
 
@@ -88,7 +91,8 @@ class BudgetReport(ResultPart):
     spent: dict[str, float]  # epsilon at delta that the noise amounts to, an upper bound for each accountant
     would_need: dict[str, float]  # noise multiplier that each accountant would ask for the plan's budget
     proven: bool  # that the noise keeps to the plan's budget
-    note: str
+    facts: Annotated[tuple[Fact, ...], Many] = ()  # why, or why not
+    note: str = ""
     total_epsilon: float | None = None  # of everything, where the plan's epsilon is that of a part
     total_accountant: str | None = None  # by whose rule
     # Whether costs are those of every conceivable person; else of the kinds of people in this table alone, as
@@ -154,7 +158,8 @@ class Verdict(ResultPart):
     judged: int = 0  # records whose secret the attacker does not know: the verdict is about them
     guaranteed: bool = False  # by the noise alone, whatever the attacker knows
     accepts_groups: bool = False  # whether a pass accepts what numbers tell of all their rows together
-    text: str
+    facts: Annotated[tuple[Fact, ...], Many] = ()  # in the order in which the text says them
+    text: str = ""
 
     @property
     def limit_text(self) -> str:
@@ -171,7 +176,8 @@ class Unverified(ResultPart):
 
     name: Annotated[AssumptionName, Many]
     count: int  # of rows, releases or records that it is about
-    reason: str
+    fact: Fact | None = None  # which case of it; older results do not say
+    reason: str = ""
     accepted: bool  # by the plan, by name
     owner_only: bool
 
@@ -217,7 +223,9 @@ class HomogeneousCell(ResultPart):
     cell: str
     rows: int  # unknown rows in it
     remaining: float  # the share of a row's prior variance that the attack below leaves, at the true values
-    text: str
+    which: Fact | None = None  # numbers tell it
+    why: Fact | None = None  # values are told
+    text: str = ""
 
 
 class ChangeKind(StrEnum):
@@ -242,7 +250,11 @@ class Change(ResultPart):
     epsilon: float | None = None
     variance_factor: float | None = None  # of the noise after the change over today's, on average
     reaches_limit: bool = False  # whether the audit found nobody below the limit after it
-    text: str
+    what: Fact | None = None  # to do
+    publishable_what: Fact | None = None  # without the keys of persons, where that differs
+    then: Fact | None = None  # what the audit after it found
+    price: Fact | None = None  # in accuracy
+    text: str = ""
     effect: str = ""  # what the audit after it found: the end of the text
     cost: str = ""  # in accuracy, in words
     publishable_text: str | None = None  # without the keys of persons, where that differs
@@ -447,18 +459,6 @@ class AuditResult(Displayed, ResultPart):
         """What shares a signature: records, or rows where records have several."""
         return "row" if self.rows > self.records else "record"
 
-    @property
-    def domain(self) -> str:
-        """What the secret can be, in words."""
-        match self.kind:
-            case "number":
-                low, high = self.bounds
-                return f"a number from {number(low, 6)} to {number(high, 6)}"
-            case "boolean":
-                return "yes or no"
-            case _:
-                return f"one of {self.category_count or 'several'} categories"
-
     def publishable(self) -> Self:
         """The result without what is for the owner only: keys, folders, and what depends on the secrets."""
         local = 0 if self.local is None else self.local.identifiable
@@ -526,3 +526,16 @@ class AuditResult(Displayed, ResultPart):
             where = ".".join(str(part) for part in first["loc"])
             where = "".join(one if one.isprintable() else "?" for one in where[:200])
             raise InvalidInput(f"expected an audit result, got {where}: {first['msg']}") from None
+
+
+@frozen(eq=True)
+class Explanation:
+    """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
+
+    record: str
+    exposed: tuple[Exposed, ...]
+    result: AuditResult
+    certain: CertainReport | None = None  # whether their values follow from the published counts
+    other_secrets: tuple["Explanation", ...] = ()  # of a plan about several secrets
+
+    __repr__ = short_repr

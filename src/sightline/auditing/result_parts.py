@@ -61,6 +61,25 @@ class ResultPart(BaseModel):
         return self.model_copy(update=shown)
 
 
+Figure = bool | int | float | str
+
+
+class Fact(ResultPart):
+    """One thing that an audit says, as a name and its figures. The room ``report`` has the words.
+
+    Names are those of the enums beside whatever finds the fact; ``parts`` are facts that its sentence holds.
+    """
+
+    name: str
+    figures: dict[str, Figure] = Field(default_factory=dict)
+    parts: Annotated[tuple["Fact", ...], Many] = ()
+
+
+def fact(name: StrEnum, *parts: Fact, **figures: Figure) -> Fact:
+    """A fact of some figures: what they are depends on its name, and its words ask for each of them."""
+    return Fact.model_construct(name=name.value, figures=figures, parts=parts)
+
+
 class Uncertainty(ResultPart):
     """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned.
 
@@ -288,8 +307,9 @@ class SharpestView(ResultPart):
     people_right_before: float | None = None  # on average, by the best guess
     people_beyond_chance: float | None = None  # and with the releases, at most so many more
     total: TotalView | None = None  # of several rows that share a level
+    facts: Annotated[tuple[Fact, ...], Many] = ()  # what is known before and after; what of all others is
     all_others_known: str = ""  # what is left to an attacker who knows them, where numbers share noise
-    text: str
+    text: str = ""
 
 
 class Explained(ResultPart):
@@ -304,7 +324,10 @@ class BrokenRule(ResultPart):
 
     rule: str  # k, dominance or p
     people: int  # behind the combination
-    text: str
+    combination: str = ""  # of which numbers
+    publishable_combination: str | None = None  # without the keys of persons
+    why: Fact | None = None
+    text: str = ""
     publishable_text: str | None = None  # without the keys of persons
     owner_only: bool  # whether it depends on the values
 
@@ -314,7 +337,8 @@ class RulesReport(ResultPart):
 
     broken: Annotated[tuple[BrokenRule, ...], Many] = ()  # the fewest people first
     in_all: int = 0
-    checked: str = ""  # what was looked at, in words
+    scope: Fact | None = None  # what was looked at
+    checked: str = ""  # the same in words
 
     def publishable(self) -> Self:
         """Without what depends on values and without the keys of persons."""
@@ -368,7 +392,9 @@ class NoiseSlack(ResultPart):
     holds: bool  # whether the limit holds with the noise as it is, as far as noise decides it
     noise_factor: float | None  # below 1: there is slack; above: it is needed; none: no factor is enough
     epsilon: float | None  # the largest budget with which it holds; none if the budget does not set all noise
-    text: str
+    fact: Fact | None = None
+    if_verified: bool = False  # whether it depends on what was not verified
+    text: str = ""
 
 
 class SinceLast(ResultPart):
@@ -423,7 +449,8 @@ class Setting(ResultPart):
     proven: bool  # that the noise keeps to the plan's budget; false if there is none
     below_limit: int
     least: Uncertainty | None  # what the most exposed keeps; none if nothing depends on an unknown secret
-    worst: str  # who that is, by key if that was asked for
+    whom: Fact | None = None  # that is
+    worst: str = ""  # the same in words: the key, if that was asked for
     least_noise_stddev: float | None  # over all published numbers; none if none depends on the secret
     most_noise_stddev: float | None
 

@@ -16,6 +16,7 @@ What a person adds to a sum is the sum of their rows in it, each times its weigh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,10 @@ from sightline.auditing.known_sums import Totals
 from sightline.auditing.lowering import cell_name
 from sightline.auditing.plan_sections import Rules
 from sightline.auditing.recipes import RecipeWriter
-from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, RulesReport
+from sightline.auditing.result_parts import MOST_LISTED, BrokenRule, Fact, RulesReport, fact
 from sightline.auditing.small_counts import small_counts
 from sightline.auditing.stated_noise import counts_people
 from sightline.errors import require_plan
-from sightline.format import count, percent_stated
 from sightline.tables.membership import YES_OR_NO, Feature
 from sightline.tables.overlaps import (
     Contributions,
@@ -44,18 +44,14 @@ from sightline.tables.overlaps import (
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
-_TOGETHER = (
-    "every number (too many for differences)",
-    "every number, differences of two numbers",
-    "every number, differences of up to three numbers",
-)
 
-_TOTALS = ", counts of a total less all others of a release"  # and what is left where several may be 0
+class Broken(StrEnum):
+    """Why a combination breaks a rule; and what was looked at."""
 
-_NOT_COUNTED = (
-    "; how many people counts of the secret count is not looked at: that needs one row a record, or one in "
-    "each number and values = 'independent', nobody whom the attacker knows, and a table in memory"
-)
+    FEWER_BEHIND = "fewer behind it"
+    DOMINANCE = "dominance"
+    SECOND_KNOWS = "second knows"
+    SCOPE = "scope"
 
 
 def rules_report(
@@ -99,14 +95,17 @@ def rules_report(
         _of_values(findings, contributions, behind) if rules.of_values else ([], 3, listed)
     )
     broken = sorted([*broken, *of_values], key=lambda one: (one.people, one.rule))
-    and_more = ", and what elimination singles out" if eliminated else "; too many for elimination"
     return RulesReport(
         broken=tuple(broken[:MOST_LISTED]),
         in_all=in_all + len(of_values),
-        checked=f"{rules.text}: for {_TOGETHER[min(reach, numbers) - 1]}"
-        + _TOTALS * totals_looked_at
-        + and_more
-        + _NOT_COUNTED * (rules.k > 1 and not counted and bool(findings.pricing.exact.any())),
+        scope=fact(
+            Broken.SCOPE,
+            rules=rules.text,
+            numbers=min(reach, numbers),
+            totals=totals_looked_at,
+            eliminated=bool(eliminated),
+            counts_left_out=bool(rules.k > 1 and not counted and findings.pricing.exact.any()),
+        ),
     )
 
 
@@ -217,9 +216,14 @@ def _difference(findings: Findings, cells: tuple[int, ...]) -> Names:
 
 
 def _too_few(people: int, names: Names, k: int) -> BrokenRule:
-    behind = f"{count(people, 'person is', 'people are')} behind it, fewer than {k}"
-    text, publishable = (f"k: {name}: {behind}" for name in names)
-    return BrokenRule(rule="k", people=people, text=text, publishable_text=publishable, owner_only=False)
+    return BrokenRule(
+        rule="k",
+        people=people,
+        combination=names[0],
+        publishable_combination=names[1],
+        why=fact(Broken.FEWER_BEHIND, people=people, k=k),
+        owner_only=False,
+    )
 
 
 @frozen
@@ -296,11 +300,10 @@ def _broken(own: Sum, rules: Rules, largest: _Largest, name: str) -> Iterator[Br
     if total <= 0:
         return
     if float(values[:n].sum()) > share * total:
-        who = "the largest is" if n == 1 else f"the {n} largest are"
-        yield _of_sum("dominance", own, f"{name}: {who} more than {percent_stated(share)} of it")
+        yield _of_sum("dominance", own, name, fact(Broken.DOMINANCE, largest=n, share=share))
     if max(0.0, total - float(values[:2].sum())) < p * float(values[0]):
-        yield _of_sum("p", own, f"{name}: the second largest knows the largest to within {percent_stated(p)}")
+        yield _of_sum("p", own, name, fact(Broken.SECOND_KNOWS, share=p))
 
 
-def _of_sum(rule: str, own: Sum, text: str) -> BrokenRule:
-    return BrokenRule(rule=rule, people=own.people, text=f"{rule}: {text}", owner_only=True)
+def _of_sum(rule: str, own: Sum, name: str, why: Fact) -> BrokenRule:
+    return BrokenRule(rule=rule, people=own.people, combination=name, why=why, owner_only=True)

@@ -9,6 +9,8 @@ indicators, each one with probability :math:`p = 1/k`.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import numpy as np
 
 from sightline.arrays import FloatArray
@@ -16,18 +18,27 @@ from sightline.auditing.beliefs import LEVEL
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import Population
 from sightline.auditing.plan_sections import Limits, YesShare
+from sightline.auditing.result_parts import Fact, fact
 from sightline.auditing.stated_noise import sums_are_whole
 from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.guesses import must_remain
 from sightline.bounds.priors import TwoPointPrior, number_prior
-from sightline.format import number as readable
-from sightline.format import percent_stated
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 from sightline.units.target import NumberPrior, Seen, TargetPrior
 from sightline.values import frozen
+
+
+class Expected(StrEnum):
+    """What an attacker expects of a secret beforehand."""
+
+    VALUES = "values"
+    LEVELS = "levels"  # that all rows of a record share
+    NEAR = "near"  # what they know of each value
+    YES_OR_NO = "yes or no"
+    CATEGORIES = "categories"
 
 
 @frozen(eq=True)
@@ -36,8 +47,8 @@ class SecretPrior:
 
     >>> SecretPrior(kind=SecretKind.BOOLEAN).kept(information=4.0, law=NoiseLaw.GAUSSIAN)
     0.449...
-    >>> SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 9000.0)).values
-    'values spread evenly from 0 to 9,000'
+    >>> SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 9000.0)).fact.figures["high"]
+    9000.0
     """
 
     kind: SecretKind
@@ -105,25 +116,21 @@ class SecretPrior:
         return number_prior(self.name, *self.bounds)
 
     @property
-    def values(self) -> str:
-        """What remaining uncertainty is an average over, in words."""
+    def fact(self) -> Fact:
+        """What remaining uncertainty is an average over."""
         match self.kind:
-            case SecretKind.NUMBER if self.level is not None and self.within is None:
-                low, high = (readable(bound, 6) for bound in self.level)
-                return f"levels of a record's rows {self.number.spread} from {low} to {high}"
-            case SecretKind.NUMBER if self.within is not None:
-                most = readable(self.within, 6)
-                return f"values {self.number.spread} within ± {most} of what the attacker knows"
             case SecretKind.NUMBER:
-                low, high = (readable(bound, 6) for bound in self.bounds)
-                return f"values {self.number.spread} from {low} to {high}"
+                number = self.number
+                spread = {"spread": number.spread, "source": number.name}
+                if self.within is not None:
+                    return fact(Expected.NEAR, within=self.within, **spread)
+                name = Expected.VALUES if self.level is None else Expected.LEVELS
+                low, high = map(float, self.level or self.bounds)
+                return fact(name, low=low, high=high, **spread)
             case SecretKind.BOOLEAN:
-                chances = (
-                    "even chances" if self.yes == 0.5 else f"a chance of {percent_stated(self.yes)} of yes"
-                )
-                return f"values that are yes or no with {chances}"
+                return fact(Expected.YES_OR_NO, yes=self.yes)
             case SecretKind.CATEGORY:
-                return "categories with even chances"
+                return fact(Expected.CATEGORIES)
 
     def limit(self, limits: Limits) -> float:
         r"""The share of a secret's variance that must remain; 0, which everyone keeps, without a limit.

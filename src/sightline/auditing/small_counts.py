@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from enum import StrEnum
 from itertools import product
 
 import numpy as np
@@ -20,7 +21,7 @@ from sightline.auditing.certain_people import PublishedCounts
 from sightline.auditing.differences import Ends, Sum
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import Totals
-from sightline.auditing.result_parts import BrokenRule
+from sightline.auditing.result_parts import BrokenRule, Figure, fact
 from sightline.auditing.told_of_people import (
     Answers,
     Told,
@@ -28,14 +29,22 @@ from sightline.auditing.told_of_people import (
     is_left,
     known_ends,
     names_of,
-    seen,
     sums_of_people,
     told_together,
 )
-from sightline.format import count
 from sightline.tables.subject import SecretKind
 
 _MOST_DRAWS = 4_096  # of the counts about the same people, tried one by one; beyond, all at once as one draw
+
+
+class Few(StrEnum):
+    """What tells of fewer than k people."""
+
+    COUNTED = "few counted"
+    NOT_COUNTED = "few not counted"
+    LEFT_FOR = "few left for"
+    NOBODY_COUNTED = "nobody counted"
+    ALL_COUNTED = "all counted"
 
 
 def small_counts(findings: Findings, totals: Totals, k: int) -> tuple[list[BrokenRule], list[int]]:
@@ -135,18 +144,16 @@ def _few(counts: PublishedCounts, sums: list[Sum], ends: Ends, k: int) -> dict[A
 
 
 def _described(counts: PublishedCounts, told: Told, k: int) -> BrokenRule:
-    """What breaks the rule, in words."""
-    people, every = told.people, answers_in(counts)
+    """What breaks the rule, as an entry."""
+    figures: dict[str, Figure] = {"people": told.people, "k": k, "some_draw": told.by_draw}
+    seen: dict[str, Figure] = {"least": told.least, "most": told.most, **figures}
+    answers = " or ".join(sorted(told.answers))
     if not is_left(counts, told):
-        whom, few = "nobody", f"{seen(told)} are counted"
-    elif not is_left(counts, told.of_others(every)):
-        whom, few = "everybody", f"{seen(told)} are not counted"
+        why = fact(Few.NOBODY_COUNTED, **figures) if told.most == 0 else fact(Few.COUNTED, **seen)
+    elif not is_left(counts, told.of_others(answers_in(counts))):
+        why = fact(Few.ALL_COUNTED, **figures) if told.most == 0 else fact(Few.NOT_COUNTED, **seen)
     else:
-        whom, few = "", f"{seen(told)} are left for {' or '.join(sorted(told.answers))}"
-    reason = f"{few}, fewer than {k}"
-    if told.most == 0 and whom:
-        reason = f"{whom} of {count(people, 'person', 'people')} is counted, which tells it of all of them"
+        why = fact(Few.LEFT_FOR, answers=answers, **seen)
     about = f" ({counts.findings.asked})" if counts.findings.asked else ""
-    chance = ", after some draw" if told.by_draw else ""
-    text = f"k: {names_of(counts, told)}{about}: {reason}{chance}"
-    return BrokenRule(rule="k", people=people, text=text, owner_only=True)
+    combination = f"{names_of(counts, told)}{about}"
+    return BrokenRule(rule="k", people=told.people, combination=combination, why=why, owner_only=True)

@@ -255,9 +255,3 @@ def names_of(counts: PublishedCounts, told: Told) -> str:
 def is_left(counts: PublishedCounts, told: Told) -> bool:
     """Whether answers are not counted, but left by what others give."""
     return any(_answers_of_cell(counts, cell) != told.answers for one in told.by for cell in one.cells)
-
-
-def seen(told: Told) -> str:
-    """How many of how many people, in words."""
-    ends = f"{told.least:,}" if told.least == told.most else f"{told.least:,} to {told.most:,}"
-    return f"{ends} of {told.people:,} people"

@@ -1,8 +1,14 @@
-"""The verdict in plain language, and the sharpest view: what an attacker knows before and after."""
+"""The verdict as facts, and the sharpest view: what an attacker knows before and after.
+
+:mod:`sightline.report.judgement` has the sentences.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +19,47 @@ from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.nonlinear import has_moments
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
-from sightline.auditing.result_parts import RulesReport, SharpestView
+from sightline.auditing.result_parts import Fact, RulesReport, SharpestView, fact
 from sightline.bounds.guesses import FALSE_ALARMS, right_at_most
-from sightline.format import count as counted
-from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
+
+
+class Said(StrEnum):
+    """What a verdict says, a sentence each."""
+
+    GUARANTEED = "guaranteed"  # by the noise alone
+    NO_ROW = "no row with a secret"
+    NOTHING_DEPENDS = "nothing depends"  # on the secret, or on one that is not known
+    TOLD_APART = "told apart"
+    NOBODY_TOLD_APART = "nobody told apart"
+    SHARPEST = "sharpest"
+    GROUPS = "groups"  # of several, by their sum
+    LEFT = "left"  # of the most exposed record's uncertainty, and what that is an average over
+    LEFT_OF_QUESTION = "left of question"
+    SEEN_LOCALLY = "seen locally"
+    NOBODY_LOCALLY = "nobody locally"
+    LOCAL_WITHHELD = "local withheld"
+    LOCAL_NOT_COMPUTED = "local not computed"
+    BELOW = "below"
+    ATTACKED = "attacked"  # how many of those below
+    ALSO_OPEN = "also open"
+    KEPT_BY_NOISE = "kept by noise"
+    KEPT = "kept"
+    KEPT_ON_AVERAGE = "kept on average"
+    NOT_SHOWN = "not shown"
+    MAY_ACCEPT = "may accept"
+    ACCEPTED = "accepted"
+    TOLD = "told"  # a value, or who is in the table
+    RULES = "rules"  # that are broken
+
+
+class View(StrEnum):
+    """What a sharpest view says."""
+
+    NUMBER = "number"
+    GUESS = "guess"
+    ALL_OTHERS_KNOWN = "all others known"
+
 
 NO_RULES = RulesReport.model_construct()  # which builds no model at import
 
@@ -30,7 +72,7 @@ def verdict(
     publishable: bool,
     rules: RulesReport = NO_RULES,
 ) -> Verdict:
-    """Who is exposed and whether the limit holds, in a few sentences.
+    """Who is exposed and whether the limit holds.
 
     A ``publishable`` verdict names nothing that is for the owner only. It is not passed unless the owner's
     is: then it says that the reason is for the owner only.
@@ -38,31 +80,28 @@ def verdict(
     plan, membership, found = findings.plan, findings.membership, findings.linear
     nonlinear, limit = findings.has_nonlinear, findings.limit
     below = findings.below_limit
-    sentences = _guarantee(findings)
-    if membership.rows == 0:
-        sentences.append("The table has no row with a secret: nothing can be exposed.")
-    elif not found and not nonlinear:
-        known = "a secret that the attacker does not know" if membership.known_rows else "the secret"
-        sentences.append(f"Nothing that is published depends on {known}.")
-    if found and not plan.data.only_guarantee:
-        sentences += _linear(findings, section, found, publishable=publishable)
-    if findings.own_shows and not plan.data.only_guarantee:
-        sentences.append(_headline(findings, findings.own_least))
-    sentences += _questions(findings)
-    if findings.nonlinear and not publishable:
-        sentences += [_local(plan.data.secret, local.report()) for local in findings.nonlinear]
-    elif has_moments(membership):  # also if nothing was: that may depend on the values
-        why = "is for the owner only" if publishable else "was not computed"
-        sentences.append(f"What moments show near the true values {why}.")
     if limit and publishable:
         unverified = tuple(one.publishable() for one in unverified)
     shown = tuple(one for one in unverified if not (publishable and one.owner_only))
+    facts = list(_guarantee(findings))
+    if membership.rows == 0:
+        facts.append(fact(Said.NO_ROW))
+    elif not found and not nonlinear:
+        facts.append(fact(Said.NOTHING_DEPENDS, some_known=membership.known_rows > 0))
+    if found and not plan.data.only_guarantee:
+        facts += _linear(findings, section, found, publishable=publishable)
+    if findings.own_shows and not plan.data.only_guarantee:
+        facts.append(_left(findings, findings.own_least))
+    facts += _questions(findings)
+    if findings.nonlinear and not publishable:
+        facts += [_local(plan.data.secret, local.report()) for local in findings.nonlinear]
+    elif has_moments(membership):  # also if nothing was: that may depend on the values
+        facts.append(fact(Said.LOCAL_WITHHELD if publishable else Said.LOCAL_NOT_COMPUTED))
     if limit:
-        sentences += _limit_sentences(findings, below, _status_of_limit(findings, unverified), shown)
-    sentences += [f"{one.reason}." for one in shown if _fails(findings, one)]
+        facts += _about_limit(findings, below, _status_of_limit(findings, unverified), shown)
+    facts += [_told(one) for one in shown if _fails(findings, one)]
     if broken := (rules.publishable() if publishable else rules).in_all:
-        breaks = counted(broken, "combination of numbers breaks", "combinations of numbers break")
-        sentences.append(f"{breaks} a rule of [rules].")
+        facts.append(fact(Said.RULES, broken=broken))
     status = status_of(findings, unverified, rules, publishable=publishable)
     stated_otherwise = limit != plan.limits.remaining_uncertainty
     return Verdict(
@@ -77,7 +116,7 @@ def verdict(
         judged=findings.judged,
         guaranteed=status is VerdictStatus.PASSED and findings.guaranteed and findings.shows,
         accepts_groups=status is VerdictStatus.PASSED and _accepts_groups(findings, unverified, publishable),
-        text=" ".join(sentences),
+        facts=tuple(facts),
     )
 
 
@@ -96,16 +135,10 @@ def accepts_what_is_alike(findings: Findings) -> bool:
     return AssumptionName.HOMOGENEOUS in findings.plan.limits.accept and not findings.guaranteed
 
 
-def _guarantee(findings: Findings) -> list[str]:
+def _guarantee(findings: Findings) -> Iterator[Fact]:
     """What the noise alone leaves, if that keeps the limit: it needs no prior and looks at no value."""
-    if not findings.guaranteed or not findings.shows:
-        return []
-    kept = percent_at_least(findings.kept_by_noise)
-    return [
-        f"To an attacker who knows everyone else, the noise alone leaves at least {kept} of their "
-        "uncertainty about a record, whatever they believe beforehand and whatever values the table holds. "
-        "No noise hides whether an answer is NULL."
-    ]
+    if findings.guaranteed and findings.shows:
+        yield fact(Said.GUARANTEED, kept=findings.kept_by_noise)
 
 
 def status_of(
@@ -146,38 +179,39 @@ def _fails(findings: Findings, one: Unverified) -> bool:
     return nothing or one.name is AssumptionName.CERTAIN
 
 
-def _limit_sentences(
+def _about_limit(
     findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
-) -> list[str]:
-    percent = findings.plan.limits.text
+) -> Iterator[Fact]:
+    limit = findings.plan.limits.text
     open_ones = [one for one in unverified if not one.accepted]
     accepted = [one for one in unverified if one.accepted]
-    sentences = []
     match status:
         case VerdictStatus.FAILED:
             if below:
-                sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
-                sentences.append(_attacked_sentence(min(_attacked(findings), below), below))
+                yield fact(Said.BELOW, records=below, limit=limit)
+                yield fact(Said.ATTACKED, attacked=min(_attacked(findings), below), below=below)
             open_ones = [one for one in open_ones if not _fails(findings, one)]
             if open_ones:
-                sentences.append(f"Also, {_listed(open_ones)}.")
+                yield fact(Said.ALSO_OPEN, *map(_needed, open_ones))
         case VerdictStatus.PASSED if findings.guaranteed and findings.shows:
-            sentences.append(f"So everyone keeps the limit of {percent}, guaranteed by the noise.")
+            yield fact(Said.KEPT_BY_NOISE, limit=limit)
         case VerdictStatus.PASSED if not findings.shows:
-            sentences.append(f"So everyone keeps the limit of {percent}.")
+            yield fact(Said.KEPT, limit=limit)
         case VerdictStatus.PASSED:
-            sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
+            yield fact(Said.KEPT_ON_AVERAGE, limit=limit)
         case VerdictStatus.NOT_SHOWN:
-            reasons = _listed(open_ones) or "the reason is for the owner only"
-            sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
+            yield fact(Said.NOT_SHOWN, *map(_needed, open_ones), limit=limit)
             named = [one for one in open_ones if one.name not in NOT_ACCEPTED]
             if named:
                 every = dict.fromkeys(one.name.value for one in [*accepted, *named])  # what is written stays
-                names = ", ".join(f'"{name}"' for name in every)
-                sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
+                yield fact(Said.MAY_ACCEPT, names=", ".join(f'"{name}"' for name in every))
     if accepted:
-        sentences.append(f"The plan accepts: {_listed(accepted)}.")
-    return sentences
+        yield fact(Said.ACCEPTED, *map(_needed, accepted))
+
+
+def _needed(one: Unverified) -> Fact:
+    """The case of an assumption, with the assumption's name."""
+    return _told(one).model_copy(update={"figures": {**_told(one).figures, "assumption": one.name.value}})
 
 
 def _attacked(findings: Findings) -> int:
@@ -187,109 +221,74 @@ def _attacked(findings: Findings) -> int:
     return max([found.records(found.upper < limit), *map(_attacked, others)])
 
 
-def _attacked_sentence(attacked: int, below: int) -> str:
-    """Of how many records some attack leaves less than the limit; of the others nothing is shown."""
-    one = "it" if below == 1 else "each of them"
-    if attacked == below:
-        return f"Some attack leaves {one} less."
-    if not attacked:
-        whom, whose = ("it", "it keeps it") if below == 1 else ("one of them", "they keep it")
-        return f"No attack is known that leaves {whom} less: it is not shown that {whose}."
-    others = "the other one keeps" if below - attacked == 1 else f"the other {below - attacked:,} keep"
-    return f"Some attack leaves {attacked:,} of them less; that {others} it is not shown."
-
-
-def _listed(assumptions: list[Unverified]) -> str:
-    return "; ".join(f"{one.reason} ({one.name.value})" for one in assumptions)
-
-
-def _questions(findings: Findings) -> list[str]:
+def _questions(findings: Findings) -> Iterator[Fact]:
     """What remains of the yes-or-no questions that the plan publishes, the worst question alone."""
-    found = [one for one in findings.questions if one.shows]
-    if not found:
-        return []
-    chosen = min(found, key=lambda one: (one.least.lower, one.least.upper))
-    (lower, upper), asked = chosen.least.ends, chosen.asked
-    others = f", the worst of {len(found)} yes-or-no questions" if len(found) > 1 else ""
-    sentence = (
-        f"Of whether {asked}{others}, asked as a secret of its own with even chances, at least {lower} of "
-        "the most exposed record's uncertainty remains, whatever the attack, and the best attack leaves at "
-        f"most {upper}"
-    )
-    if seen := chosen.linear.identifiable_records:
-        sentence += f"; the answer of {counted(seen, 'record')} can be told apart from everything else"
-    return [sentence + "."]
+    shown = [one for one in findings.questions if one.shows]
+    for chosen in sorted(shown, key=lambda one: (one.least.lower, one.least.upper))[:1]:
+        yield fact(
+            Said.LEFT_OF_QUESTION,
+            question=chosen.asked,
+            questions=len(shown),
+            lower=chosen.least.lower,
+            upper=chosen.least.upper,
+            told_apart=chosen.linear.identifiable_records,
+        )
 
 
-def _headline(findings: Findings, least: Uncertainty) -> str:
+def _left(findings: Findings, least: Uncertainty) -> Fact:
     """What remains of the most exposed record, with what it is an average over."""
-    others = (
-        ", the noise and the values of some records" if findings.membership.known_rows else " and the noise"
-    )
-    lower, upper = least.ends
-    stddevs = Uncertainty(lower=least.stddev_lower, upper=least.stddev_upper).ends
-    return (
-        f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
-        f"(variance; {stddevs[0]} of the standard deviation) remains to an attacker who knows the "
-        f"groups{others}, whatever the attack; the best attack leaves at most {upper} ({stddevs[1]}). Who is "
-        "in which group is public, and epsilon covers the values."
+    return fact(
+        Said.LEFT,
+        findings.prior.fact,
+        lower=least.lower,
+        upper=least.upper,
+        some_known=findings.membership.known_rows > 0,
     )
 
 
 def _linear(
     findings: Findings, section: ExposedSection, found: LinearFindings, *, publishable: bool
-) -> list[str]:
-    data, membership = findings.plan.data, findings.membership
-    sentences, count, of = [], section.identifiable_records, membership.records
-    if count:
+) -> Iterator[Fact]:
+    data, of = findings.plan.data, findings.membership.records
+    if section.identifiable_records:
+        yield fact(Said.TOLD_APART, records=section.identifiable_records, of=of)
         # What is seen of a question about the secret is not in the secret's unit.
         shown = (one for one in section.exposed if not (one.about or (publishable and one.local)))
         alone = (one for one in shown if one.identifiable and one.size == 1)
-        sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         for sharpest in sorted(alone, key=_error)[:1]:
-            sentences.append(
-                f"The sharpest view of {seen_feature(sharpest)} has an error of {number(_error(sharpest))} "
-                f"in {data.secret}"
-                + (
-                    f" ({number(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
-                    if data.secret_kind is SecretKind.NUMBER
-                    else "."
-                )
+            share = {"of_range": sharpest.rmse_percent_of_range or 0.0}
+            yield fact(
+                Said.SHARPEST,
+                feature=sharpest.feature or "",
+                rows=sharpest.rows,
+                error=_error(sharpest),
+                secret=data.secret,
+                **(share if data.secret_kind is SecretKind.NUMBER else {}),
             )
     else:
-        sentences.append(f"No single record of {of:,} can be told apart from all others.")
-    groups = findings.identifiable_groups
-    if groups:
+        yield fact(Said.NOBODY_TOLD_APART, of=of)
+    if findings.identifiable_groups:
         rows = findings.row_by_row.linear.linear.rows_of_unit
-        several = "rows" if rows.max(initial=1) > 1 else "records"
-        sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
-    return sentences
+        of_rows = bool(rows.max(initial=1) > 1)
+        yield fact(Said.GROUPS, groups=findings.identifiable_groups, of_rows=of_rows)
 
 
-def seen_feature(one: Exposed) -> str:
-    """What is seen of an exposed record, after "the sharpest view of"."""
-    rows = f"their {one.rows:,} rows, and"
-    match one.feature:
-        case "row":
-            return f"one is of one of {rows}"
-        case "total":
-            return f"one is of the total of {rows}"
-        case "combination":
-            return f"one is of a combination of {rows}"
-        case _:
-            return "one"
+def _told(one: Unverified) -> Fact:
+    """The case of an assumption; one from before there were cases has its reason alone."""
+    return one.fact or fact(Said.TOLD, reason=one.reason)
 
 
-def _local(secret: str, local: LocalReport) -> str:
-    """An owner-only sentence."""
+def _local(secret: str, local: LocalReport) -> Fact:
+    """For the owner only."""
     if not local.identifiable:
-        return "Near their true values no row is identifiable from the moments or thresholds."
-    whose = " as one of a set, not whose it is" if local.fixed_group else ""
-    error = number(local.sharpest_rmse or 0.0)
-    return (
-        f"Near their true values {counted(local.identifiable, 'value')} of {local.rows:,} can be seen"
-        f"{whose}, the sharpest with an error of {error} in {secret}; "
-        "this is for the owner only."
+        return fact(Said.NOBODY_LOCALLY)
+    return fact(
+        Said.SEEN_LOCALLY,
+        values=local.identifiable,
+        of=local.rows,
+        as_a_set=local.fixed_group,
+        error=local.sharpest_rmse or 0.0,
+        secret=secret,
     )
 
 
@@ -312,8 +311,7 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
     columns = findings.linear.least_columns.tolist() if worst is findings else ()
     total = next((findings.linear.total(column) for column in columns), None)
     guessed = _guessed(worst, least)
-    text = _view_text(worst, before, least, guessed, several)
-    all_others_known = _if_all_others_are_known(findings)
+    known = _known_of_it(worst, before, least, guessed, several)
     return SharpestView(
         of="rows" if several else "value",
         before=before,
@@ -321,27 +319,21 @@ def sharpest_view(findings: Findings) -> SharpestView | None:
         after_upper=upper,
         **guessed,
         total=total,
-        all_others_known=all_others_known,
-        text=f"{text} {all_others_known}".strip(),
+        facts=(known, *_if_all_others_are_known(findings)),
     )
 
 
-def _if_all_others_are_known(findings: Findings) -> str:
+def _if_all_others_are_known(findings: Findings) -> Iterator[Fact]:
     """What is left to an attacker who knows all others, where numbers share noise; else nothing is said.
 
     The attacker above knows nobody, and people hide each other behind noise that they share.
     """
     kept = guaranteed_by_noise(findings) if findings.pricing.strategies else None
-    if kept is None:
-        return ""
-    known = "nobody" if not findings.membership.known_rows else "no more than the plan says"
-    return (
-        f"That attacker knows {known}; to one who knows everyone else, the noise leaves at least "
-        f"{percent_at_least(kept)} of the variance."
-    )
+    if kept is not None:
+        yield fact(View.ALL_OTHERS_KNOWN, kept=kept, some_known=findings.membership.known_rows > 0)
 
 
-def _guessed(findings: Findings, least: Uncertainty) -> dict[str, float]:
+def _guessed(findings: Findings, least: Uncertainty) -> dict[str, Any]:
     """How often a guess at one of few values is right before, and at most after; of a number nothing.
 
     Where the design has all records and all releases, also how many a sure guess finds, and how many of all
@@ -367,34 +359,29 @@ def _guessed(findings: Findings, least: Uncertainty) -> dict[str, float]:
     }
 
 
-def _view_text(
-    findings: Findings,
-    before: float,
-    least: Uncertainty,
-    guessed: dict[str, float],
-    several: bool,
-) -> str:
+def _known_of_it(
+    findings: Findings, before: float, least: Uncertainty, guessed: dict[str, float], several: bool
+) -> Fact:
+    """What an attacker knows of a number before and after, or how often they guess a value right."""
     data, prior = findings.plan.data, findings.prior
-    knows = f"who knows who is in which group, which no noise hides, and expects {prior.values},"
-    whose = f"{data.secret} of the most exposed {data.record}"
-    what = f"each {data.secret}"
-    if prior.level is not None:
-        what = f"the mean {data.secret} of each {data.record}'s rows"
-        whose = f"the mean {data.secret} of the most exposed {data.record}'s rows"
-    if several:
-        whose = f"any combination of the rows of one {data.record}, in units of one row,"
+    about = {"secret": data.secret, "record": data.record}
     if guessed:
-        right_before, right_after = guessed["right_before"], guessed["right_after"]
-        what = "yes or no" if prior.kind is SecretKind.BOOLEAN else f"the category of {data.secret}"
-        if findings.asked:
-            what = f"whether {findings.asked}"
-        return (
-            f"An attacker {knows} guesses {what} right {percent(right_before)} of the time before the "
-            f"releases. With them, for the most exposed {data.record}, at most "
-            f"{percent_at_most(right_after)} of the time, whatever the attack."
+        return fact(
+            View.GUESS,
+            prior.fact,
+            question=findings.asked,
+            yes_or_no=prior.kind is SecretKind.BOOLEAN,
+            before=guessed["right_before"],
+            after=guessed["right_after"],
+            **about,
         )
-    lower, upper = number_ends(least.stddev_lower * before, least.stddev_upper * before)
-    return (
-        f"An attacker {knows} knows {what} to ± {number(before, 3)} before the releases. With "
-        f"them, no attack knows {whose} more closely than to ± {lower}; one knows it to ± {upper}."
+    return fact(
+        View.NUMBER,
+        prior.fact,
+        of_level=prior.level is not None,
+        of_rows=several,
+        before=before,
+        lower=least.stddev_lower * before,
+        upper=least.stddev_upper * before,
+        **about,
     )

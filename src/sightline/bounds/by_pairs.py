@@ -112,7 +112,7 @@ class PopulationPrior(ByPairs):
 
     @property
     def spread(self) -> str:
-        return f"spread as in {self.source}"
+        return "population"
 
     @property
     def _chances(self) -> FloatArray:
@@ -241,7 +241,7 @@ class WholePrior(ByPairs):
 
     @property
     def spread(self) -> str:
-        return "that are whole and spread evenly"
+        return "whole"
 
     @property
     def variance(self) -> float:

@@ -239,7 +239,7 @@ class UniformPrior(DensityPrior):
 
     @property
     def spread(self) -> str:
-        return "spread evenly"
+        return "even"
 
     @property
     def fisher_information(self) -> float:
@@ -294,7 +294,7 @@ class CosineSquaredPrior(DensityPrior):
 
     @property
     def spread(self) -> str:
-        return "spread as cos², likelier in the middle,"
+        return "cosine"
 
     @property
     def fisher_information(self) -> float:
@@ -350,7 +350,7 @@ class TwoPointPrior(NoDensity, BoundedPrior):
 
     @property
     def spread(self) -> str:
-        return "at either end, with even chances,"
+        return "ends"
 
     @property
     def fair(self) -> bool:

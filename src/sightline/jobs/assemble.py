@@ -43,6 +43,12 @@ from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import NO_RULES, accepts_what_is_alike, sharpest_view, verdict
 from sightline.progress import blas_threads_for
+from sightline.report.advice import changes_in_words, slack_in_words
+from sightline.report.basis import sentences
+from sightline.report.beliefs import expected
+from sightline.report.judgement import in_words, view_in_words
+from sightline.report.reasons import with_reason
+from sightline.report.told import budget_in_words, cells_in_words, releases_in_words, rules_in_words
 from sightline.tables.streamed import StreamedTable
 
 # Noise that costs less than a common factor on all of it, and that factor; the room of designs has them.
@@ -69,7 +75,7 @@ def judged(findings: Findings, *, totals: Totals, rules: RulesReport) -> Verdict
     open_questions = unverified(
         findings, homogeneous_cells(findings, totals), certain_report(findings, totals)
     )
-    return verdict(findings, listed, open_questions, publishable=False, rules=rules)
+    return in_words(verdict(findings, listed, open_questions, publishable=False, rules=rules))
 
 
 def assemble(  # many parameters: what a table and its session give
@@ -114,18 +120,23 @@ def assemble(  # many parameters: what a table and its session give
         raised = unverified(findings, homogeneous, certain)
         return (*raised, *also(raised))
 
-    judgement = cache(lambda: verdict(findings, listed, open_questions(), publishable=False, rules=rules))
-    budget = cache(lambda: budget_report(findings.plan, findings.membership, findings.pricing))
+    def judged_for(*, publishable: bool) -> Verdict:
+        return in_words(verdict(findings, listed, open_questions(), publishable=publishable, rules=rules))
+
+    judgement = cache(lambda: judged_for(publishable=False))
+    budget = cache(
+        lambda: budget_in_words(budget_report(findings.plan, findings.membership, findings.pricing))
+    )
     slack = cache(lambda: noise_slack(findings))
-    releases = cache(lambda: release_reports(findings, sums))
-    enough = cache(lambda: reaching(findings, slack(), coarser))
+    releases = cache(lambda: releases_in_words(release_reports(findings, sums)))
+    enough = cache(lambda: changes_in_words(reaching(findings, slack(), coarser)))
     facts = {
         **_facts(findings),
         "identifiable_records": listed.identifiable_records,
         "exposed": listed.exposed,
         "exposed_in_all": listed.exposed_in_all,
-        "homogeneous": homogeneous[:MOST_LISTED],
-        "rules": rules if findings.plan.rules.given else None,
+        "homogeneous": cells_in_words(homogeneous[:MOST_LISTED]),
+        "rules": rules_in_words(rules) if findings.plan.rules.given else None,
         "certain": certain,
     }
     if true_totals is not None and listed.exposed and listed.exposed[0].total is not None:
@@ -134,31 +145,33 @@ def assemble(  # many parameters: what a table and its session give
         # Whether the limit holds.
         "verdict": judgement,
         "publishable_verdict": lambda: (
-            verdict(findings, listed, open_questions(), publishable=True, rules=rules)
+            judged_for(publishable=True)
             if findings.has_nonlinear
             or any(one.owner_only for one in open_questions())
             or any(one.owner_only for one in rules.broken)
             or accepts_what_is_alike(findings)
             else None
         ),
-        "unverified": open_questions,
-        "assumptions": lambda: (*rests_on(findings), *left_out(findings)),
+        "unverified": lambda: tuple(map(with_reason, open_questions())),
+        "assumptions": lambda: sentences([*rests_on(findings), *left_out(findings)]),
         "questions": lambda: _question_reports(findings),
         "beliefs": lambda: _belief_reports(findings),
-        "sharpest": lambda: sharpest_view(findings),
+        "sharpest": lambda: view_in_words(sharpest_view(findings)),
         "distribution": lambda: distribution(findings),
         # What the noise costs, and what to change.
         "budget": budget,
         "guaranteed_by_noise": lambda: guaranteed_by_noise(findings),
-        "slack": lambda: slack_under(judgement(), slack()),
+        "slack": lambda: slack_in_words(slack_under(judgement(), slack())),
         "reaching": lambda: tuple(one for one in enough() if one.reaches_limit),
         "tried": lambda: tuple(one.action for one in enough() if not one.reaches_limit),
         "what_to_change": lambda: (
             *(one for one in enough() if one.kind is not ChangeKind.NOISE and one.reaches_limit),
-            *_noise_changes(findings, more_noise(findings, slack()), design_noise),
+            *changes_in_words(_noise_changes(findings, more_noise(findings, slack()), design_noise)),
         ),
         "more_to_change": lambda: "",
-        "so_nobody_is_certain": lambda: so_nobody_is_certain(findings, advice_from, certain, rules),
+        "so_nobody_is_certain": lambda: changes_in_words(
+            so_nobody_is_certain(findings, advice_from, certain, rules)
+        ),
         # What each release does, and what would be seen otherwise.
         "rank": lambda: findings.row_by_row.linear.rank,
         "releases": releases,
@@ -189,7 +202,7 @@ def without_the_rest(
         "so_nobody_is_certain": (),
         "tried": (),
         "more_to_change": f"{NOT_ALL}: {reason}.",
-        "releases": release_reports(findings, np.zeros((0, 0)), compared=False),
+        "releases": releases_in_words(release_reports(findings, np.zeros((0, 0)), compared=False)),
         **dict.fromkeys(("timeline", "alternatives"), ()),
     }
     return result.given(stand_ins)
@@ -216,7 +229,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "frame": public_source(plan.data.frame) if plan.data.frame else "",
         "bounds": plan.data.domain,
         "category_count": len(plan.data.categories) or None,
-        "prior": findings.row_by_row.prior.values,
+        "prior": expected(findings.row_by_row.prior.fact),
         "rows": membership.rows,
         "records": membership.records,
         "known_rows": membership.known_rows,
@@ -231,7 +244,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "local": local,
         "taken_as_public": membership.taken_as_public,
         "explained": Explained(columns=known.columns, share=known.share) if known.columns else None,
-        "looks_odd": looks_odd(findings),
+        "looks_odd": sentences(looks_odd(findings)),
         "owner_only": (
             "dropped",
             "clipped",

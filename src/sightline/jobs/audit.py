@@ -20,8 +20,7 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, file_name, read_plan, with_limit
-from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
-from sightline.auditing.result_parts import CertainReport
+from sightline.auditing.result import AuditResult, Change, ChangeKind, Explanation
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require, require_plan
@@ -32,7 +31,6 @@ from sightline.tables.engines.address import LARGEST_FILE, file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
-from sightline.values import frozen, short_repr
 
 # The sections that every audit computes: the first are all that is given when the time is over. Others are
 # computed when they are read.
@@ -183,9 +181,11 @@ def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ..
 
 def _with_settings(result: AuditResult, session: Session, findings: Findings, names: bool) -> AuditResult:
     from sightline.advising.what_if import what_if, why_no_what_if
+    from sightline.report.what_if import no_what_if, what_if_in_words
 
     settings = what_if(session, findings, also=_stops(result), names=names, progress=report)
-    shown = {"what_if": settings, "no_what_if": why_no_what_if(findings) or None}
+    why_not = no_what_if(why_no_what_if(findings))
+    shown = {"what_if": what_if_in_words(settings), "no_what_if": why_not}
     return result.model_copy(update={**shown, "owner_only": (*result.owner_only, *shown)})
 
 
@@ -209,7 +209,7 @@ def read_result(path: str | Path) -> AuditResult:
 
 def compare(result: AuditResult, last: AuditResult) -> AuditResult:
     """The result with what changed since the last one, in ``since``."""
-    from sightline.jobs.comparison import with_comparison
+    from sightline.report.comparison import with_comparison
 
     return with_comparison(result, last)
 
@@ -221,19 +221,6 @@ def check(plan: PlanLike) -> Plan:
         with opened(part, base):
             pass
     return checked
-
-
-@frozen(eq=True)
-class Explanation:
-    """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
-
-    record: str
-    exposed: tuple[Exposed, ...]
-    result: AuditResult
-    certain: CertainReport | None = None  # whether their values follow from the published counts
-    other_secrets: tuple[Explanation, ...] = ()  # of a plan about several secrets
-
-    __repr__ = short_repr
 
 
 def explain(plan: PlanLike, record: str | int, *, progress: Progress | None = None) -> Explanation:

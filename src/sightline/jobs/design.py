@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sightline.advising.choice import Chosen
-from sightline.advising.design_result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack, who
+from sightline.advising.design_result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack
 from sightline.advising.fitted_loss import better_derived
 from sightline.advising.least_noise import NotEnough
 from sightline.advising.levels import never_binds_below
@@ -32,6 +32,7 @@ from sightline.errors import InvalidPlan, require, require_plan
 from sightline.format import percent_at_least, percent_stated
 from sightline.jobs.assemble import judged, rules_of
 from sightline.progress import Progress, blas_threads_for, report, reporting
+from sightline.report.design import who
 
 
 def design(  # many parameters: the options of one command

@@ -26,10 +26,10 @@ from sightline.auditing.published_fit import DerivedNumbers, PublishedFit, check
 from sightline.auditing.reading import PlanLike, read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidInput, require, require_plan
-from sightline.format import count
 from sightline.numerics.constrained_fit import non_negative, whole
 from sightline.numerics.least_squares import solution
 from sightline.progress import Progress, report, reporting
+from sightline.report.fit import Fitted, fit_lines
 from sightline.tables.engines.address import LARGEST_FILE, csv_lines
 from sightline.tables.membership import Cell, Membership, Partition
 from sightline.values import frozen, short_repr
@@ -135,30 +135,18 @@ class FittedTables:
         """What was done, in a few sentences."""
         noise = np.sqrt(self.task.fit.variances)
         stddevs = self.stddevs[: noise.size]
-        known = ~np.isnan(stddevs)
-        said = [f"{noise.size:,} numbers, fitted."]
-        if self.conditions is not None:
-            said = [f"{noise.size:,} numbers, of which {self.conditions:,} follow from the others, fitted."]
-        if self.task.derived.cells:
-            said.append(f"{count(len(self.task.derived.cells), 'more number')}, computed from the fit.")
-        if known.any():
-            before, after = np.median(noise[known]), np.median(stddevs[known])
-            said.append(f"Error of a typical number: from ± {before:.3g} to ± {after:.3g} by the fit.")
-        publish = self.task.plan.publish
-        if publish.non_negative:
-            said.append(
-                "Sums below 0 were fitted again without: ± is that of the fit before, and the fit is biased."
-            )
-        if publish.whole:
-            said.append(
-                f"Whole numbers that add up moved a number by {self.rounding:.3g} (root mean square)."
-            )
-        if self.disagrees:
-            said.append(
-                f"The noisy numbers contradict each other by more than the plan's noise explains (chi-square "
-                f"{self.misfit:.4g} for {self.conditions:,}): check that the file has the noise of this plan."
-            )
-        return said
+        known, publish = ~np.isnan(stddevs), self.task.plan.publish
+        typical = (float(np.median(noise[known])), float(np.median(stddevs[known]))) if known.any() else None
+        said = Fitted(
+            numbers=noise.size,
+            following=self.conditions,
+            derived=len(self.task.derived.cells),
+            typical=typical,
+            refitted=publish.non_negative,
+            moved=self.rounding if publish.whole else None,
+            misfit=self.misfit if self.disagrees else None,
+        )
+        return list(fit_lines(said))
 
 
 def fit_task(plan: PlanLike, *, progress: Progress | None = None) -> FitTask:

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from sightline.advising.noise_slack import slack_of_all
 from sightline.advising.remedies import with_factor
-from sightline.arrays import ROUNDING
 from sightline.auditing.plan import Limits
 from sightline.auditing.result import AllSecrets, AuditResult, Change, ChangeKind, NoiseSlack, VerdictStatus
-from sightline.format import number_ends, parameter
+from sightline.report.advice import change_in_words, slack_in_words
+from sightline.report.several import all_secrets, of_the_worst
 
 _STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
 
@@ -27,26 +27,13 @@ def together(results: Sequence[AuditResult]) -> AuditResult:
     worst = min(results, key=_standing)
     epsilon = math.fsum(map(_epsilon, results))
     delta = math.fsum(one.budget.delta for one in results)
-    shown = number_ends(0.0, epsilon * (1 - ROUNDING), digits=4)[1]  # up, but for what finding it may add
-    cost = f"epsilon = {shown}" if math.isfinite(epsilon) else "an infinite epsilon"
-    stated = worst.budget.epsilon
-    each = (
-        "" if not stated else f" The plan's epsilon of {parameter(stated)} is that of each secret by itself."
-    )
-    text = (
-        f"The plan is about {len(results)} secrets: {', '.join(one.secret for one in results)}. "
-        "Each is judged by itself, as if the others told nothing about it, and the verdict is that of the "
-        f"worst: {worst.secret}.{each} The noise of all of them together costs at most {cost} at delta = "
-        f"{parameter(delta)}, the sum over the secrets."
-    )
+    text = all_secrets(results, worst, epsilon=epsilon, delta=delta)
     verdicts = {
-        name: one.model_copy(
-            update={"text": f"Of {len(results)} secrets, {worst.secret} fares worst. {one.text}"}
-        )
+        name: of_the_worst(one, worst.secret, secrets=len(results))
         for name in ("verdict", "publishable_verdict")
         if (one := getattr(worst, name)) is not None
     }
-    slack = slack_of_all(worst.verdict, [one.slack for one in results])
+    slack = slack_in_words(slack_of_all(worst.verdict, [one.slack for one in results]))
     others = tuple(one for one in results if one is not worst)
     update = {
         **verdicts,
@@ -75,7 +62,8 @@ def _of_all(
                 named["publishable_text"] = f"for {worst.secret}: {change.publishable_text}"
             yield change.model_copy(update=named)
         elif slack is not None:
-            yield with_factor(slack, Limits(remaining_uncertainty=worst.verdict.limit or 0.0).text)
+            limit = Limits(remaining_uncertainty=worst.verdict.limit or 0.0).text
+            yield change_in_words(with_factor(slack, limit))
 
 
 def _standing(result: AuditResult) -> tuple[int, bool, int, bool, float]:

@@ -36,6 +36,7 @@ from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Aggregate, FrozenNumbers
 from sightline.noise.published import PublishedLaw
 from sightline.progress import report
+from sightline.report.reasons import with_reason
 from sightline.tables.membership import (
     Band,
     Cell,
@@ -457,7 +458,9 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
         unaudited=asdict(membership.unaudited[0]),
         adds_up=membership.adds_up,
         alike=membership.persons.alike,
-        assumptions=tuple(one.model_dump(mode="json", exclude={"accepted"}) for one in raised),
+        assumptions=tuple(
+            with_reason(one).model_dump(mode="json", exclude={"accepted", "fact"}) for one in raised
+        ),
         rounding=rounding_beside_noise(findings),
     )
     inside = np.flatnonzero((codes >= 0).any(axis=1))

@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 from scipy.stats import binom, chi2
 
+from sightline.auditing.result_parts import Fact
 from sightline.display import Displayed
 from sightline.tables.occurring import FALSE_ALARMS
 from sightline.values import short_repr
@@ -97,7 +98,7 @@ class Rehearsal(Displayed):
     secret: str
     kind: str
     bounds: tuple[float, float]
-    prior: str  # what the best linear attack's repetitions draw the values from, in words
+    prior: Fact  # what the best linear attack's repetitions draw the values from
     seed: int
     numbers: int  # published numbers, all copies
     guesses: tuple[Guess, ...]

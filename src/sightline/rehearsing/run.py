@@ -108,7 +108,7 @@ def _rehearsed(checked: Plan, base: Path, seed: int, repetitions: int, top: int)
         secret=data.secret,
         kind=data.secret_kind.value,
         bounds=data.domain,
-        prior=findings.prior.values,
+        prior=findings.prior.fact,
         seed=seed,
         numbers=int(pricing.times[pricing.owner].sum()),
         guesses=tuple(guesses),

@@ -17,8 +17,9 @@ from sightline.auditing.assumption_facts import NOT_ACCEPTED
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
-from sightline.auditing.result_parts import FEW, FIRST, NAMED, CertainGroup, LikelyGroup
+from sightline.auditing.result_parts import FEW, FIRST, NAMED, BrokenRule, CertainGroup, LikelyGroup
 from sightline.format import count, covered, number, number_at_most, parameter, percent
+from sightline.report.told import told_in_short, words
 from sightline.report.wording import (
     NO_RECIPE,
     Span,
@@ -284,14 +285,13 @@ def _certain_cells(group: CertainGroup, longest: int) -> tuple[str, ...]:
 
 def broken_rules(result: AuditResult) -> list[tuple[str, ...]]:
     """The broken rules that are listed: which rule, why, and by which numbers."""
-    return [_broken_rule(one.text) for one in rules_of(result).broken]
+    return [_broken_rule(one) for one in rules_of(result).broken]
 
 
-def _broken_rule(text: str) -> tuple[str, ...]:
+def _broken_rule(one: BrokenRule) -> tuple[str, ...]:
     """A broken rule, the reason, and the combination, which may be long."""
-    rule, _, rest = text.partition(": ")
-    combination, _, reason = rest.rpartition(": ")
-    return one_line(rule), one_line(reason), one_line(without_ones(combination))
+    reason = "" if one.why is None else words(one.why)
+    return one_line(one.rule), one_line(reason), one_line(without_ones(one.combination))
 
 
 def about_line(result: AuditResult) -> str:
@@ -473,7 +473,7 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
         # The worst of them says more than their number.
         others = alike_in_all(result) - 1
         more = f" {others:,} other{'s tell' if others > 1 else ' tells'} theirs, too." * (others > 0)
-        return f"{one_line(alike[0].text.partition(', and at most')[0])}.{more}"
+        return f"{one_line(told_in_short(alike[0]))}.{more}"
     reason = one_line(one.reason.partition("; ")[0])
     return f"{reason[0].upper()}{reason[1:]}."
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from sightline.format import count, number, percent
 from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
+from sightline.report.beliefs import expected
 from sightline.report.style import EXPOSED, INK, NEUTRAL, WIDTH, altair, rows
 from sightline.report.wording import isolated, short
 from sightline.tables.occurring import FALSE_ALARMS
@@ -32,7 +33,7 @@ def print_rehearsal(result: Rehearsal, screen: Console) -> None:
         chosen = [guess for guess in result.guesses if guess.attack is kind]
         if chosen:
             screen.print()
-            meaning = _MEANING[kind].format(prior=result.prior)
+            meaning = _MEANING[kind].format(prior=expected(result.prior))
             screen.print(f"{meaning} {_stated(chosen[0])}", style="bold", markup=False)
             screen.print(_table(chosen, result.secret))
     if result.guesses:
@@ -68,9 +69,10 @@ def conclusions(result: Rehearsal) -> list[str]:
 
 def document(result: Rehearsal) -> dict[str, Any]:
     """The rehearsal as JSON can hold it."""
-    names = [name for name in Rehearsal.__slots__ if name not in ("guesses", "other_secrets")]
+    names = [name for name in Rehearsal.__slots__ if name not in ("prior", "guesses", "other_secrets")]
     return {
         **{name: getattr(result, name) for name in names},
+        "prior": expected(result.prior),
         "confidence": CONFIDENCE,
         "guesses": [
             {**{name: getattr(guess, name) for name in Guess.__slots__}, "holds": guess.holds}

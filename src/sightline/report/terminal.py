@@ -6,15 +6,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
+from sightline.auditing.result import (
+    AuditResult,
+    BudgetReport,
+    Explanation,
+    Exposed,
+    LinearAttack,
+    Recipe,
+    Step,
+)
 from sightline.auditing.result_parts import FEW, TOP, CertainReport
 from sightline.format import count, number, number_at_most, parameter
-from sightline.jobs.audit import Explanation
 from sightline.report.first_screen import alike_in_all, print_first_screen
 from sightline.report.wording import (
     accuracy_words,
     budget_words,
     carried,
+    domain_words,
     ends_words,
     how,
     noise_range,
@@ -68,7 +76,7 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
             screen.print(Text(f"  {secret_line(one)}"))
     screen.print("\n[bold]In full[/]")
     screen.print(
-        f"{one_line(result.source)}: secret {one_line(result.secret)}, {result.domain}; "
+        f"{one_line(result.source)}: secret {one_line(result.secret)}, {domain_words(result)}; "
         f"each {one_line(result.record)} is a record",
         markup=False,
     )

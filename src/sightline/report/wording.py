@@ -444,6 +444,18 @@ def unverified_line(one: Unverified) -> str:
     return f"{one.name.value}: {one.reason}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
+def domain_words(result: AuditResult) -> str:
+    """What the secret can be."""
+    match result.kind:
+        case "number":
+            low, high = result.bounds
+            return f"a number from {number(low, 6)} to {number(high, 6)}"
+        case "boolean":
+            return "yes or no"
+        case _:
+            return f"one of {result.category_count or 'several'} categories"
+
+
 def status_words(status: VerdictStatus | None) -> str:
     """The verdict in a few words."""
     match status:

@@ -147,7 +147,7 @@ class NumberPrior(TargetPrior, Protocol):
 
     @property
     def spread(self) -> str:
-        """How the values are spread, as in "values … from 0 to 1"."""
+        """How the values are spread, as a name: ``report`` has its words."""
 
     def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
         """Independent draws."""

@@ -16,6 +16,7 @@ from sightline.auditing.result_parts import TOP, Uncertainty
 from sightline.errors import require
 from sightline.format import count, number, number_bracket
 from sightline.privacy.registry import accountant_of_cost
+from sightline.report.wording import domain_words
 
 _EXACT = "gaussian-dp"  # the accountant whose cost is compared, if both results have it
 _AND = ", "  # between the keys of a group
@@ -134,7 +135,7 @@ def _other_question(now: AuditResult, before: AuditResult) -> Iterator[str]:
     for what, this, that in (
         ("the secret", now.secret, before.secret),
         ("the record", now.record, before.record),
-        ("what the secret can be", now.domain, before.domain),
+        ("what the secret can be", domain_words(now), domain_words(before)),
         ("the prior", now.prior, before.prior),
     ):
         if this != that:
