@@ -244,7 +244,6 @@ ADVICE = [
     fact(Do.ROUND, base=10, today=5),
     fact(Then.NOBODY_BELOW, before=7),
     fact(Then.EVERYONE_KEEPS, limit="50 %"),
-    fact(Then.EVERYONE_KEEPS, limit="50 %", design_finds_less=True),
     fact(Then.NOBODY_CERTAIN, undecided=0, k=1),
     fact(Then.NOBODY_CERTAIN, undecided=0, k=5),
     fact(Then.NOBODY_CERTAIN, undecided=1, k=5),

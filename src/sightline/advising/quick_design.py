@@ -35,21 +35,10 @@ def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ..
     if not found or not limit:
         return commons
     if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
-        return tuple(_with_more_elsewhere(one) for one in commons)
+        return tuple(one.model_copy(update={"design_finds_less": True}) for one in commons)
     report("looking for less noise", 0.0)
     factor = min((one.noise_factor or math.inf for one in commons), default=math.inf)
     return (*_designed_changes(findings, limit, common=factor), *commons)
-
-
-def _with_more_elsewhere(common: Change) -> Change:
-    """The factor, with the word that a design finds less: the plan is too large to look for it here."""
-    then = common.then or common.what
-    if then is None:
-        return common
-    figures = {**then.figures, "design_finds_less": True}
-    return common.model_copy(
-        update={"then" if common.then else "what": then.model_copy(update={"figures": figures})}
-    )
 
 
 def quick_design(findings: Findings, limit: float) -> list[tuple[DesignTask, FloatArray]]:

@@ -254,6 +254,7 @@ class Change(ResultPart):
     publishable_what: Fact | None = None  # without the keys of persons, where that differs
     then: Fact | None = None  # what the audit after it found
     price: Fact | None = None  # in accuracy
+    design_finds_less: bool = False  # noise than this: the plan is too large to look for it in an audit
     text: str = ""
     effect: str = ""  # what the audit after it found: the end of the text
     cost: str = ""  # in accuracy, in words

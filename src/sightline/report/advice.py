@@ -11,6 +11,7 @@ from sightline.auditing.result_parts import Fact, NoiseSlack
 from sightline.format import count, number, percent_at_most
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
+_DESIGN = '; the plan is too large to look for less here, "sightline design" does'
 _NO_SLACK = "There is no slack: with less noise the limit is not shown to hold."
 
 
@@ -35,7 +36,7 @@ def change_in_words(change: Change) -> Change:
     public = change.publishable_what
     return change.model_copy(
         update={
-            "text": _with_effect(change.what, then),
+            "text": _with_effect(change.what, then) + _DESIGN * change.design_finds_less,
             "effect": then,
             "cost": "" if change.price is None else words(change.price),
             "publishable_text": None if public is None else _with_effect(public, then),
@@ -52,10 +53,7 @@ def _with_effect(what: Fact, then: str) -> str:
 
 def words(fact: Fact) -> str:
     """A fact of the advice in words."""
-    figures = dict(fact.figures)
-    more = '; the plan is too large to look for less here, "sightline design" does'
-    end = more if figures.pop("design_finds_less", False) else ""
-    return f"{WORDS[fact.name](*map(words, fact.parts), **figures)}{end}"
+    return WORDS[fact.name](*map(words, fact.parts), **fact.figures)
 
 
 def holds(factor: float, epsilon: float | None = None) -> str:
