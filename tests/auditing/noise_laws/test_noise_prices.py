@@ -20,6 +20,7 @@ from sightline.noise.published import (
     parameter_of_stddev,
 )
 from sightline.privacy.registry import account
+from sightline.report.told import budget_in_words
 from sightline.tables.membership import Feature
 from tests.auditing.fuzz_noise_laws import DATA, YES_OR_NO
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -189,11 +190,11 @@ def test_a_histogram_moves_two_cells(law: str, factor: float) -> None:
 
 
 def test_an_exact_number_has_no_epsilon() -> None:
-    report = budget_report(*priced({"law": "none"}, {"stddev": 3.0}))
+    report = budget_in_words(budget_report(*priced({"law": "none"}, {"stddev": 3.0})))
     assert set(report.spent.values()) == {math.inf}
     assert not report.proven
     assert report.note.startswith(
         "1 release is published exactly: no budget covers that, epsilon is infinite"
     )
-    several = budget_report(*priced({"law": "none"}, {"law": "none"}))
+    several = budget_in_words(budget_report(*priced({"law": "none"}, {"law": "none"})))
     assert several.note.startswith("2 releases are published exactly")
