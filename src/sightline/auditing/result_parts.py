@@ -74,6 +74,9 @@ class Fact(ResultPart):
     figures: dict[str, Figure] = Field(default_factory=dict)
     parts: Annotated[tuple["Fact", ...], Many] = ()
 
+    def __hash__(self) -> int:
+        return hash((self.name, *sorted(self.figures), self.parts))
+
 
 def fact(name: StrEnum, *parts: Fact, **figures: Figure) -> Fact:
     """A fact of some figures: what they are depends on its name, and its words ask for each of them."""
