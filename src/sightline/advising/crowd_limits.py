@@ -125,8 +125,8 @@ class CrowdLimits:
 
     @cached_property
     def _systems(self) -> list[_System]:
-        """As the audit takes them together, persons with as many rows at a time. Of a person whose rows are in
-        several systems every one is a limit.
+        """As the audit takes them together, persons with as many rows at a time. Of a person with rows in
+        several systems every one of these is a limit.
         """
         few, listed = self.few, []
         wide = np.zeros(len(few.kinds), dtype=np.bool_)
