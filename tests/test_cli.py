@@ -156,7 +156,7 @@ class TestAnyTerminal:
             encoding="utf-8",
         )
         printed = self.run("audit", str(path), "--json", "--names", encoding=encoding)
-        assert json.loads(printed) == json.loads(sl.audit(path, names=True).to_json())
+        assert json.loads(printed) == json.loads(sl.audit(path, names=True, full=True).to_json())
         assert "Überall" in json.loads(printed)["releases"][0]["name"]
 
 
@@ -221,12 +221,12 @@ class TestPublishableKeys:
 
     @pytest.mark.slow
     def test_ordinary_groups_keep_their_names(self, tmp_path: Path) -> None:
-        result = sl.audit(self.plan(tmp_path, "feeder, hour")).publishable()
+        result = sl.audit(self.plan(tmp_path, "feeder, hour"), full=True).publishable()
         assert "(withheld)" not in result.to_json()
 
     @pytest.mark.slow
     def test_advice_is_given_once(self, tmp_path: Path) -> None:
-        result = sl.audit(self.plan(tmp_path, "home, hour"))
+        result = sl.audit(self.plan(tmp_path, "home, hour"), full=True)
         # Every home is also seen in its other hour: to leave out one number would help nobody.
         assert [change.kind for change in result.what_to_change] == ["noise"]
         first = result.what_to_change[0]

@@ -283,7 +283,7 @@ LIMITS = {"remaining_uncertainty": 0.1}
 def audited(*, data={}, release={}, **others):
     release = {**TOTAL, **release}
     plan = {"data": DATA | data, "limits": LIMITS, "release": [release], **others}
-    return sl.audit(Plan.model_validate(plan))
+    return sl.audit(Plan.model_validate(plan), full=True)
 
 
 plain = audited()

@@ -4,6 +4,8 @@
 
 # Audit a plan
 from sightline.jobs.audit import audit as audit
+from sightline.jobs.audit import open_audit as open_audit
+from sightline.jobs.assemble import OpenAudit as OpenAudit
 from sightline.jobs.audit import explain as explain
 from sightline.auditing.plan import Plan as Plan
 from sightline.auditing.result import AuditResult as AuditResult

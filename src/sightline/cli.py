@@ -228,7 +228,7 @@ def audit(  # many parameters: one for each option
             max_memory=max_memory,
             max_seconds=max_seconds,
             what_if=what_if and bool(pages) and not publishable,
-            full=bool(pages) or outputs.every_section,
+            full=bool(pages or compared) or outputs.every_section,
             verdict_only=verdict_only,
         )
         try:
@@ -380,7 +380,7 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
     plan = example_plan("microgrid")
     what_if = what_if and bool(pages)
     if as_json:
-        result = jobs.audit(plan, names=True, what_if=what_if)
+        result = jobs.audit(plan, names=True, what_if=what_if, full=True)
     else:
         from sightline.examples.dashboards import dashboards, print_dashboards
         from sightline.report.streams import console
@@ -388,7 +388,7 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
         shown = list(dashboards())
         print_dashboards(shown, console())
         print("\nThe last of them:\n")
-        result = jobs.audit(plan, names=True, what_if=True) if what_if else shown[-1].result
+        result = jobs.audit(plan, names=True, what_if=what_if, full=True) if pages else shown[-1].result
     _print_result(result, as_json)
     for page in pages:
         from sightline.report.page import write_report

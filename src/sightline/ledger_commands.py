@@ -216,6 +216,6 @@ def _opened(folder: Path, key: Path | None) -> Ledger:
 
 def _print(decision: ReleaseDecision, told: list[str], *, as_json: bool) -> None:
     if as_json:
-        print_json(decision.result.complete().model_dump(mode="json"))
+        print_json(decision.audited.result().model_dump(mode="json"))
     else:
         print_lines(told)

@@ -17,15 +17,15 @@ from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.errors import InvalidNoise
-from sightline.jobs.assemble import assemble
 from tests.advising.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
+from tests.auditing.hand_made import assembled
 
 LIMIT = {"limits": {"remaining_uncertainty": 0.5, "accept": ["homogeneous"]}}
 
 
 def changes(plan: dict[str, Any]) -> dict[str, Any]:
     """The changes of an audit by their kind; of several of one kind, the last."""
-    return {change.kind.value: change for change in sl.audit(plan).what_to_change}
+    return {change.kind.value: change for change in sl.audit(plan, full=True).what_to_change}
 
 
 @pytest.mark.sampled(1)
@@ -45,7 +45,7 @@ def test_the_designed_noise_passes_and_costs_what_it_says(
     findings = find(plan, membership)
     ((_, stddevs),) = quick_design.quick_design(findings, 0.5)
     proposed = plan_with_noise(plan, membership, stddevs)
-    assert assemble(find(proposed, membership)).verdict.passed
+    assert assembled(find(proposed, membership)).verdict.passed
     told = changes(content)
     assert told["design"].variance_factor == pytest.approx(np.mean(stddevs**2) / noise**2)
     assert f"raise the noise of {np.count_nonzero(stddevs > noise)} of {stddevs.size}" in told["design"].text
@@ -150,7 +150,7 @@ def test_categories_of_persons_whose_rows_hold_one_value(tmp_path: Path) -> None
         "release": [{"name": "r", "sql": sql, "noise_stddev": 0.1}],
         "limits": {"remaining_uncertainty": 0.8, "accept": ["homogeneous"]},
     }
-    result = sl.audit(plan)
+    result = sl.audit(plan, full=True)
     # All worlds of six persons, of whom four have two rows: what the exact counts leave of a person's red.
     worlds, rows = np.array(list(itertools.product(range(3), repeat=6))), np.array([2, 2, 2, 2, 1, 1])
     counts = 100 * ((worlds != 2) @ rows) + (worlds == 0) @ rows
@@ -167,4 +167,4 @@ def test_categories_of_persons_whose_rows_hold_one_value(tmp_path: Path) -> None
     assert result.verdict.passed is False
     factor = next(one.noise_factor for one in result.what_to_change if one.noise_factor is not None)
     more = {**plan, "release": [{"name": "r", "sql": sql, "noise_stddev": 0.1 * factor}]}
-    assert sl.audit(more).verdict.passed is True
+    assert sl.audit(more, full=True).verdict.passed is True

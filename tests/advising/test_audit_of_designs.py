@@ -10,7 +10,7 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.jobs.assemble import assemble, judged, rules_of
+from sightline.jobs.assemble import judged, rules_of
 from tests.advising.tables import (
     CATEGORY,
     COUNTS,
@@ -21,6 +21,7 @@ from tests.advising.tables import (
     plan_for,
     write_table,
 )
+from tests.auditing.hand_made import assembled
 
 
 @pytest.mark.slow
@@ -36,6 +37,6 @@ def test_the_verdict_alone_is_that_of_the_whole_audit(
     with opened(plan, base) as session:
         membership = session.membership()
         findings = find(session.plan, membership)
-        whole = assemble(findings, totals=session.totals).verdict
+        whole = assembled(findings, totals=session.totals).verdict
         rules = rules_of(session, findings)
         assert judged(findings, totals=session.totals, rules=rules) == whole

@@ -25,7 +25,7 @@ from sightline.auditing.reading import read_plan
 from sightline.auditing.result import Exposed, VerdictStatus
 from sightline.auditing.session import opened
 from sightline.errors import SightlineError
-from sightline.jobs.assemble import assemble, without_the_rest
+from sightline.jobs.assemble import assemble
 from tests.auditing.crossing_truth import Share, Truth
 from tests.auditing.crossings import Crossing, Engine, NotAdditive, drawn, effects, with_other_noise
 from tests.numbered_cases import check_cases
@@ -86,7 +86,7 @@ def audit_of(crossing: Crossing, stack: ExitStack) -> Audit:
         plan, _ = read_plan(other.complete())
         findings = find(plan, membership, values=values)
         result = assemble(findings, top=1000, names=True, keys=names, totals=totals)
-        return without_the_rest(findings, result, (), "the verdict alone was asked for")
+        return result.cut_short("the verdict alone was asked for")
 
     return audit
 

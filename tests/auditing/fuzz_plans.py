@@ -368,7 +368,7 @@ def try_case(case: Case) -> str:
     if case.command is not None:
         return _try_command(list(case.command))
     try:
-        result = sl.audit(case.plan if case.text is None else "plan.toml", names=True)
+        result = sl.audit(case.plan if case.text is None else "plan.toml", names=True, full=True)
     except SightlineError as error:
         _one_line(f"{type(error).__name__}: {error}\n")
         return "refused"

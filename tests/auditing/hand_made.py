@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
+from sightline.auditing.result import AuditResult
+from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Cell, Feature, Membership, Partition, PersonTable, Statistic
 
 
@@ -96,3 +99,8 @@ def persons_of(owners: Sequence[str], signatures: Sequence[int], known: set[int]
         several=sum(len(kind) > 1 or kind[0][1] > 1 for kind in kinds),
         varying=1,
     )
+
+
+def assembled(findings: Findings, **options: Any) -> AuditResult:
+    """The whole result of some findings."""
+    return assemble(findings, **options).result()

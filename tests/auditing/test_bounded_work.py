@@ -156,10 +156,10 @@ def test_what_a_plan_of_many_numbers_leaves_out_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = large_plan(tmp_path)
-    result = sl.audit(plan)
+    result = sl.audit(plan, full=True)
     monkeypatch.setattr("sightline.auditing.recipes.MOST_SQUARE", 2)
     monkeypatch.setattr("sightline.units.design.equal_slices", lambda units, law: None)  # tracts are equal
-    short = sl.audit(plan).exposed[0]
+    short = sl.audit(plan, full=True).exposed[0]
     best = result.exposed[0]
     assert best.recipe is not None
     assert short.recipe is not None
@@ -348,7 +348,7 @@ class TestTimeIsOver:
     def test_what_was_found_is_given(
         self, section: str, endless: Callable[..., None], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        whole, original = sl.audit(MICROGRID), getattr(assemble, section)
+        whole, original = sl.audit(MICROGRID, full=True), getattr(assemble, section)
         assert whole.releases
 
         def at_first(*given: Any, **options: Any) -> Any:

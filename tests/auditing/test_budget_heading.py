@@ -90,7 +90,8 @@ def test_terminal_and_json_head_the_budget_with_the_total(tmp_path: Path) -> Non
             "data": {"source": str(table), "record": "id", "secret": "x", "bounds": [0, 10]},
             "privacy": {"epsilon": 3.0, "delta": DELTA},
             "release": [{"name": "a", "sql": sql}, {"name": "b", "sql": sql, "noise_stddev": 1.0}],
-        }
+        },
+        full=True,
     )
     words = budget_words(result.budget)
     screen = io.StringIO()

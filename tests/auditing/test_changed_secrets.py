@@ -38,7 +38,7 @@ class TestItNotices:
         audit = sl.audit
 
         def always_passed(plan: Any) -> AuditResult:
-            result = audit(plan).complete()
+            result = audit(plan, full=True)
             passed = result.verdict.model_copy(update={"status": VerdictStatus.PASSED})
             return result.model_copy(update={"verdict": passed})
 

@@ -21,7 +21,7 @@ from sightline.report.page import report_html
 
 @pytest.fixture(scope="module")
 def now() -> sl.AuditResult:
-    return sl.audit(example_plan("microgrid"), names=True)
+    return sl.audit(example_plan("microgrid"), names=True, full=True)
 
 
 def changed(result: sl.AuditResult, **parts: Any) -> sl.AuditResult:
@@ -46,7 +46,7 @@ def test_less_noise_and_another_release_are_told(now: sl.AuditResult) -> None:
     content = text.replace('source = "homes.csv"', f'source = "{example_plan("microgrid").parent}/homes.csv"')
     plan = tomllib.loads(content)
     del plan["release"][-1]
-    last = sl.audit(plan, names=True)
+    last = sl.audit(plan, names=True, full=True)
     since = compared(now, last)
     newly, before = ({one.record for one in result.exposed if below(one)} for result in (now, last))
     newly -= before

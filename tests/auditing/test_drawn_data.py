@@ -14,8 +14,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
-from sightline.jobs.assemble import assemble
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 EVERYONE = ["all"] * 6
 WITHOUT_ONE = [None, *["all"] * 5]
@@ -29,7 +28,7 @@ def examined(**changes: object) -> Findings:
 
 
 def result_of(**changes: object) -> AuditResult:
-    return assemble(examined(**changes))
+    return assembled(examined(**changes))
 
 
 class TestTimeline:
@@ -39,10 +38,10 @@ class TestTimeline:
         groups = [EVERYONE, WITHOUT_ONE, FEEDERS]
         whole = plan_of(*({"name": name, **noise} for name in names))
         parts = [partition(query, name) for query, name in enumerate(names)]
-        stages = assemble(find(whole, membership_of(parts, groups))).timeline
+        stages = assembled(find(whole, membership_of(parts, groups))).timeline
         for count, stage in enumerate(stages, start=1):
             plan = plan_of(*({"name": name, **noise} for name in names[:count]))
-            alone = assemble(find(plan, membership_of(parts[:count], groups[:count])))
+            alone = assembled(find(plan, membership_of(parts[:count], groups[:count])))
             least = alone.least_remaining_uncertainty
             assert least is not None
             assert stage.least_remaining_uncertainty is not None
@@ -116,7 +115,7 @@ class TestAlternatives:
     def test_without_a_budget_there_are_none(self) -> None:
         plan = plan_of({"name": "all", "noise_stddev": 1.0}, privacy={})
         membership = membership_of([partition()], [EVERYONE])
-        assert assemble(find(plan, membership)).alternatives == ()
+        assert assembled(find(plan, membership)).alternatives == ()
 
 
 class TestPlanText:

@@ -23,13 +23,12 @@ from sightline.auditing.result import EDGES, AuditResult, VerdictStatus
 from sightline.bounds.assessment import UnitExposure, assess
 from sightline.bounds.coin import coin_risk
 from sightline.errors import InvalidInput, InvalidPlan
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 
 def examined(plan: Plan, membership: Membership, **options: object) -> AuditResult:
-    return assemble(find(plan, membership), **options)
+    return assembled(find(plan, membership), **options)
 
 
 def identifiable_by_fractions(rows: np.ndarray, unknown: list[int]) -> list[bool]:
@@ -68,7 +67,7 @@ def test_the_audit_says_what_the_labeled_engine_says_when_fed_by_hand(
     plan = plan_of(*({"name": f"q{q}", "times": times} for q in range(len(lines))))
     membership = membership_of(parts, lines, known=sorted(known))
     found = find(plan, membership)
-    result = assemble(found, top=50)
+    result = assembled(found, top=50)
 
     # By hand: a row of weights for every published number and every copy, noise by the accountant's formula.
     kappa = sl.GaussianDP(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(times * len(lines))
@@ -121,7 +120,7 @@ def test_every_recipe_gives_the_value_from_exact_answers(lines: list[list[str | 
     for cell in membership.cells:
         inside = [v for v, g in zip(values, lines[cell.partition], strict=True) if g == cell.key[0]]
         answers[f"q{cell.partition}", cell.key[0]] = np.mean(inside)
-    result = assemble(find(plan, membership), top=50)
+    result = assembled(find(plan, membership), top=50)
     signatures = np.array(
         [
             [
@@ -287,7 +286,7 @@ def test_every_category_is_assessed_with_indicators_that_sum_to_one(
     )
     membership = membership_of(parts, lines)
     found = find(plan, membership)
-    result = assemble(found, top=50)
+    result = assembled(found, top=50)
     pricing = price(plan, membership)
     # By hand: x[category, row] for all categories, and for each row the fact that they sum to one.
     rows = [np.tile(np.eye(5)[row], 3) for row in range(5)]
@@ -344,7 +343,7 @@ def moments(orders: list[int], values: list[float], **changes: object) -> AuditR
     ]
     membership = membership_of(parts, [[""] * len(values)] * len(orders))
     fetched = RowValues(signature=np.zeros(len(values), dtype=np.int64), secret=np.sort(values))
-    return assemble(find(plan, membership, values=lambda: fetched))
+    return assembled(find(plan, membership, values=lambda: fetched))
 
 
 def test_the_moments_of_one_group_have_the_bound_of_the_release_curve() -> None:
@@ -388,7 +387,7 @@ def test_what_the_local_view_cannot_do_is_refused() -> None:
         plan, membership_of(parts, [[""] * (MOST_SQUARE + 1)]), values=lambda: pytest.fail("too many rows")
     )
     assert many.nonlinear == ()
-    assert "was not computed" in assemble(many).verdict.text
+    assert "was not computed" in assembled(many).verdict.text
     few = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.linspace(0, 1, 3))
     with pytest.raises(InvalidPlan, match="knows all rows with a signature or none"):
         find(plan, membership_of(parts, [[""] * 3], known=[0]), values=lambda: few)
@@ -398,7 +397,7 @@ def test_slopes_that_all_vanish_show_nothing() -> None:
     plan = plan_of({"name": "squares"}, data={**NUMBERS, "bounds": [0, 1]})
     membership = membership_of([partition(0, feature=Feature.POWER, parameter=2)], [[""] * 3])
     nothing = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.zeros(3))
-    result = assemble(find(plan, membership, values=lambda: nothing))
+    result = assembled(find(plan, membership, values=lambda: nothing))
     assert result.local is None
     assert result.exposed == ()
 
@@ -450,9 +449,9 @@ def test_records_with_several_rows_are_counted_once() -> None:
         of_signatures=lambda asked: dict.fromkeys(asked, ("bob", "cy")),
         of_kinds=lambda asked: {kind: (("ann", "bob", "cy")[kind],) for kind in asked},
     )
-    assert assemble(found, keys=keys).identifiable_records == 1
-    assert assemble(found, keys=keys).exposed[0].record is None
-    named = assemble(found, names=True, keys=keys)
+    assert assembled(found, keys=keys).identifiable_records == 1
+    assert assembled(found, keys=keys).exposed[0].record is None
+    named = assembled(found, names=True, keys=keys)
     assert [one.record for one in named.exposed] == ["ann", "bob, cy"]
     assert any("the sharpest linear feature of its rows" in line for line in named.assumptions)
 

@@ -21,11 +21,10 @@ from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.auditing.result_parts import fact
 from sightline.auditing.verdict import sharpest_view
 from sightline.examples.shipped import example_plan
-from sightline.jobs.assemble import assemble
 from sightline.report.advice import slack_in_words
 from sightline.report.judgement import view_in_words
 from sightline.tables.membership import Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 
 def one_number(noise: float, **changes: Any) -> Any:
@@ -87,8 +86,8 @@ def test_the_slack_is_where_the_audit_changes_its_mind(limit: float, epsilon: fl
     assert slack.holds is (findings.not_shown == 0) is (slack.noise_factor < 1)
     assert lowest(findings, slack.noise_factor) >= limit
     assert lowest(findings, slack.noise_factor / 1.03) < limit
-    assert assemble(examined(slack.epsilon)).verdict.passed
-    assert not assemble(examined(slack.epsilon * 1.05)).verdict.passed
+    assert assembled(examined(slack.epsilon)).verdict.passed
+    assert not assembled(examined(slack.epsilon * 1.05)).verdict.passed
     assert ("holds up to epsilon" in slack.text) is slack.holds
     if slack.holds:
         (enough,) = re.findall(r"([\d.]+) % of the noise would be enough", slack.text)
@@ -162,7 +161,7 @@ def test_published_noise_has_no_slack_and_no_limit_none_either() -> None:
 
 @pytest.fixture(scope="module")
 def dashboard() -> sl.AuditResult:
-    return sl.audit(example_plan("microgrid"), names=True)
+    return sl.audit(example_plan("microgrid"), names=True, full=True)
 
 
 def test_relative_errors_are_those_of_the_true_numbers(dashboard: sl.AuditResult) -> None:
@@ -192,12 +191,12 @@ def test_the_noise_of_a_count_is_compared_with_its_rows(tmp_path: Path) -> None:
         "data": {"source": f"{tmp_path}/t.csv", "record": "id", "secret": "ill", "kind": "boolean"},
         "release": [{"name": "well", "sql": sql, "noise_stddev": 3.0}],
     }
-    (release,) = sl.audit(plan).releases
+    (release,) = sl.audit(plan, full=True).releases
     assert release.noise_of_range is not None
     assert release.noise_of_range.median == pytest.approx(3 / 2)
     assert release.accuracy is not None
     assert release.accuracy.worst_relative_error == math.inf, "nobody of group 2 is well"
-    known = sl.audit({**plan, "attacker": {"knows": ["id = 'a'"]}}).releases[0]
+    known = sl.audit({**plan, "attacker": {"knows": ["id = 'a'"]}}, full=True).releases[0]
     assert known.accuracy is None, "the sums that are fetched leave out what is known"
 
 

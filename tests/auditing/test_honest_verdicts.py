@@ -10,12 +10,11 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.jobs.assemble import assemble
 from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.report.judgement import attacked as attacked_sentence
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 DATA = {"source": "t.csv", "record": "id", "secret": "x"}
 LIMIT = {"remaining_uncertainty": 0.5}
@@ -27,7 +26,7 @@ def squares(noise: float, values: list[float]) -> AuditResult:
     membership = membership_of([part], [["a", *["b"] * (len(values) - 1)]])
     signature = np.array([0, *[1] * (len(values) - 1)], dtype=np.int64)
     fetched = RowValues(signature=signature, secret=np.array(values))
-    return assemble(find(plan, membership, values=lambda: fetched))
+    return assembled(find(plan, membership, values=lambda: fetched))
 
 
 @pytest.mark.parametrize("values", [[4.0, 5.0, 6.0], [0.0, 0.0, 0.0]])
@@ -79,12 +78,12 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(
 def test_values_outside_the_bounds_are_told_to_the_owner_only() -> None:
     plan = plan_of({"name": "mean"}, limits=LIMIT)
     membership = membership_of([partition(0, "mean")], [["a", "a", "b", "b"]])
-    many = assemble(find(plan, _clipped(membership, 3)))
+    many = assembled(find(plan, _clipped(membership, 3)))
     assert "3 values are outside the bounds, and nothing is shown of them (clipped)" in many.verdict.text
     assert many.verdict.status == many.publishable().verdict.status == VerdictStatus.NOT_SHOWN
     assert "the reason is for the owner only" in many.publishable().verdict.text
     assert "outside" not in many.publishable().to_json()
-    assert "outside" not in assemble(find(plan, membership)).verdict.text
+    assert "outside" not in assembled(find(plan, membership)).verdict.text
 
 
 def _clipped(membership: object, number: int) -> object:
@@ -96,7 +95,7 @@ def _clipped(membership: object, number: int) -> object:
 def test_the_shortest_recipe_is_the_sharpest_of_its_length() -> None:
     plan = plan_of({"name": "coarse", "noise_stddev": 5.0}, {"name": "sharp", "noise_stddev": 0.1})
     parts = [partition(0, "coarse"), partition(1, "sharp")]
-    result = assemble(find(plan, membership_of(parts, [["a", "b", "b"]] * 2)))
+    result = assembled(find(plan, membership_of(parts, [["a", "b", "b"]] * 2)))
     one = next(one for one in result.exposed if one.size == 1)
     assert one.shortest is not None
     assert [step.release for step in one.shortest.steps] == ["sharp"]
@@ -106,7 +105,7 @@ def test_the_shortest_recipe_is_the_sharpest_of_its_length() -> None:
 def test_under_laplace_noise_a_recipe_errs_by_its_own_noise() -> None:
     plan = plan_of({"name": "sum"}, privacy={"epsilon": 1.0, "accountant": "laplace"})
     examined = find(plan, membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]]))
-    one = next(one for one in assemble(examined).exposed if one.size == 1)
+    one = next(one for one in assembled(examined).exposed if one.size == 1)
     assert one.recipe is not None
     assert one.recipe.rmse == pytest.approx(examined.pricing.noise_stddev[0])
     assert one.rmse == pytest.approx(examined.pricing.noise_stddev[0])
@@ -121,7 +120,7 @@ def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> 
         for one in categories
     ]
     plan = plan_of({"name": "blood"}, data={**DATA, "categories": categories})
-    result = assemble(find(plan, membership_of(parts, [["x", "y", "y"]] * 3)))
+    result = assembled(find(plan, membership_of(parts, [["x", "y", "y"]] * 3)))
     one = next(one for one in result.exposed if one.size == 1)
     assert one.recipe is not None
     assert {step.cell for step in one.recipe.steps} == {f"x, blood = {category}" for category in categories}
@@ -133,7 +132,7 @@ def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> 
 def test_a_budget_that_nothing_uses_was_given_all_the_same() -> None:
     for noise, kept in ((1.0, "costs more than the budget"), (1e9, "keeps to the budget")):
         plan = plan_of({"name": "mean", "noise_stddev": noise})
-        result = assemble(find(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])))
+        result = assembled(find(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])))
         said = f"no release takes a share of the budget: the noise was chosen elsewhere, and {kept}"
         assert result.budget.note == said
 
@@ -142,7 +141,7 @@ def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
     plan = plan_of({"name": "mean"}, {"name": "other"})
     parts = [partition(0, "mean"), partition(1, "other")]
     lines = [["a", "a", "a", "b"], [None, None, None, ""]]
-    result = assemble(find(plan, membership_of(parts, lines, known=[0, 1])))
+    result = assembled(find(plan, membership_of(parts, lines, known=[0, 1])))
     told = {one.recipe.text: one.recipe.less_known for one in result.exposed if one.recipe is not None}
     assert told['3 × "mean: a" less the known values'] is True
     assert sum(told.values()) == 1  # the fourth record's does not need it
@@ -161,7 +160,7 @@ def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
     exposures = examined.linear.exposure
     assert np.ptp(exposures.lower) == 0
     assert exposures.upper.min() < exposures.upper.max()
-    least = assemble(examined).least_remaining_uncertainty
+    least = assembled(examined).least_remaining_uncertainty
     assert least is not None
     assert least.upper == examined.linear.upper.min()
 
@@ -186,7 +185,7 @@ def test_what_some_attack_leaves_is_told_from_what_is_not_shown() -> None:
     assert least.lower < least.upper
     for limit, attacked in (((least.lower + least.upper) / 2, 0), (least.upper * 1.001, 1)):
         examined = find(plan_of(sums, limits={"remaining_uncertainty": limit}), part)
-        found = assemble(examined).verdict
+        found = assembled(examined).verdict
         assert found.status is VerdictStatus.FAILED
         assert (found.below_limit, found.attacked) == (1, attacked)
         assert attacked_sentence(attacked, 1) in found.text

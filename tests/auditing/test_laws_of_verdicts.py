@@ -277,7 +277,7 @@ def test_headline_and_timeline_are_about_whoever_keeps_least(seed: int) -> None:
     drawn = Drawn(seed, by_person=False)
     plan = drawn.plan(drawn.table())
     plan["limits"]["remaining_uncertainty"] = 0.999  # lists everybody
-    result = sl.audit(plan, names=True, top=1000)
+    result = sl.audit(plan, names=True, top=1000, full=True)
     last = result.timeline[-1].least_remaining_uncertainty
     assert last is not None
     assert (last.lower, last.upper) == _kept(result)

@@ -110,7 +110,7 @@ def test_without_a_frame_somebody_may_come_who_is_in_every_release() -> None:
     def with_noise(limit: float, noise: dict[str, Any], **sections: Any) -> AuditResult:
         limits = {"remaining_uncertainty": limit}
         own = [{**release, **noise} for release in releases]
-        return sl.audit({"data": data, "limits": limits, "release": own, **sections})
+        return sl.audit({"data": data, "limits": limits, "release": own, **sections}, full=True)
 
     # By quadrature, of an even chance: both numbers move by one deviation, which is one number with √2.
     x = np.linspace(-15, 16, 200_001)

@@ -16,11 +16,10 @@ from sightline.advising.noise_slack import epsilon_for, least_factor, lowest, no
 from sightline.auditing.findings import Findings, find, findings_with
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, Change
-from sightline.jobs.assemble import assemble
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tools.risk_tables import uniform_risk
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
@@ -46,24 +45,24 @@ def noise(changes: tuple[Change, ...]) -> Change:
 @pytest.mark.parametrize("accountant", ["zcdp", "gaussian-dp", "basic-analytic", "advanced"])
 def test_the_noise_that_is_recommended_is_enough_and_not_much_more(accountant: str) -> None:
     found = examination(0.6, accountant)
-    change = noise(assemble(found).what_to_change)
+    change = noise(assembled(found).what_to_change)
     assert change.noise_factor is not None
     assert change.epsilon is not None
     assert lowest(found, change.noise_factor) >= 0.6
     assert lowest(found, change.noise_factor / 1.02) < 0.6
     # And so is the budget: the same plan with that epsilon passes, with a little more it does not.
-    assert assemble(examination(0.6, accountant, change.epsilon)).verdict.passed
-    assert not assemble(examination(0.6, accountant, change.epsilon * 1.05)).verdict.passed
+    assert assembled(examination(0.6, accountant, change.epsilon)).verdict.passed
+    assert not assembled(examination(0.6, accountant, change.epsilon * 1.05)).verdict.passed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 @pytest.mark.parametrize("limit", [0.6, 0.9, 0.999])
 def test_every_limit_is_reached_with_enough_noise(limit: float, accountant: str) -> None:
-    reachable = noise(assemble(examination(limit, accountant)).what_to_change)
+    reachable = noise(assembled(examination(limit, accountant)).what_to_change)
     assert reachable.epsilon is not None
-    assert assemble(examination(limit, accountant, reachable.epsilon)).verdict.passed
-    assert not assemble(examination(limit, accountant, 1.1 * reachable.epsilon)).verdict.passed
+    assert assembled(examination(limit, accountant, reachable.epsilon)).verdict.passed
+    assert not assembled(examination(limit, accountant, 1.1 * reachable.epsilon)).verdict.passed
 
 
 @pytest.mark.slow
@@ -89,14 +88,14 @@ def test_the_epsilon_buys_at_least_the_noise() -> None:
 def test_noise_chosen_by_hand_has_no_epsilon_to_recommend() -> None:
     plan = plan_of({"name": "a", "noise_stddev": 0.1}, limits={"remaining_uncertainty": 0.5})
     found = find(plan, membership_of([partition(0, "a")], [["", "", "x"]]))
-    change = noise(assemble(found).what_to_change)
+    change = noise(assembled(found).what_to_change)
     assert change.epsilon is None
     assert change.noise_factor is not None
     assert change.noise_factor > 1
 
 
 def test_a_passing_plan_is_not_told_to_add_noise() -> None:
-    result = assemble(examination(0.5, epsilon=0.1))
+    result = assembled(examination(0.5, epsilon=0.1))
     assert result.verdict.passed
     assert all(change.kind != "noise" for change in result.what_to_change)
 
@@ -215,7 +214,7 @@ def test_the_least_factor_is_found_from_above(information: float, limit: float, 
 def test_a_group_of_one_is_not_to_be_published() -> None:
     groups = [["a", "b", "b", "b", "c", "c", "c", "c"]]
     plan = plan_of({"name": "by group", "noise_stddev": 0.5}, limits={"remaining_uncertainty": 0.5})
-    result = assemble(find(plan, membership_of([partition(0, "by group")], groups)))
+    result = assembled(find(plan, membership_of([partition(0, "by group")], groups)))
     texts = [change.text for change in result.what_to_change if change.kind == "drop"]
     assert result.verdict.below_limit == 1
     assert texts[0] == ('do not publish "by group: a": then 0 records are below the limit instead of 1')
@@ -230,7 +229,7 @@ def test_a_change_that_changes_nothing_is_not_proposed() -> None:
         limits={"remaining_uncertainty": 0.5},
     )
     parts = [partition(0, "one"), partition(1, "two")]
-    result = assemble(find(plan, membership_of(parts, groups)))
+    result = assembled(find(plan, membership_of(parts, groups)))
     kinds = [change.kind for change in result.what_to_change]
     assert result.verdict.below_limit == 1
     assert kinds == ["noise"]
@@ -282,7 +281,7 @@ def test_what_is_left_out_is_audited_with_the_noise_that_the_others_have_then(ep
             *({"name": name} for name in names), privacy=privacy, limits={"remaining_uncertainty": 0.5}
         )
         parts = [partition(place, name, statistic=Statistic.SUM) for place, name in enumerate(names)]
-        return assemble(find(plan, membership_of(parts, [groups[place] for place in places])))
+        return assembled(find(plan, membership_of(parts, [groups[place] for place in places])))
 
     names = ["r0", "r1", "r2", "r3"]
     result = audited(names)

@@ -9,15 +9,14 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.result import SCHEMA_VERSION, AuditResult, Uncertainty
 from sightline.errors import InvalidInput
-from sightline.jobs.assemble import assemble
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 
 @pytest.fixture
 def result() -> AuditResult:
     plan = plan_of({"name": "all"}, {"name": "but one"}, limits={"remaining_uncertainty": 0.5})
     parts = [partition(0, "all"), partition(1, "but one")]
-    return assemble(find(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])))
+    return assembled(find(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])))
 
 
 def test_there_and_back(result: AuditResult) -> None:
@@ -50,7 +49,7 @@ def test_a_file_cannot_contradict_itself_about_the_standard_deviation(result: Au
 def test_the_same_plan_gives_the_same_bytes(result: AuditResult) -> None:
     plan = plan_of({"name": "all"}, {"name": "but one"}, limits={"remaining_uncertainty": 0.5})
     parts = [partition(0, "all"), partition(1, "but one")]
-    again = assemble(find(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])))
+    again = assembled(find(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])))
     assert again.to_json() == result.to_json()
 
 

@@ -10,11 +10,10 @@ import pytest
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.bounds.coin import coin_risk
-from sightline.jobs.assemble import assemble
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 DATA = {"source": "t.csv", "record": "id", "secret": "x"}
 CATEGORIES = ["cold", "flu", "well"]
@@ -102,7 +101,7 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
     )
     membership = membership_of([partition(statistic=Statistic.SUM)], [["a", "b", "b", "b"]])
     examined = find(plan, membership)
-    result = assemble(examined)
+    result = assembled(examined)
     scale = examined.pricing.scale[0]
     alone = result.exposed[0]
     assert alone.size == 1
@@ -166,10 +165,10 @@ def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], acc
         )
         return find(plan, membership)
 
-    (change,) = [one for one in assemble(examined(6.0)).what_to_change if one.kind == "noise"]
+    (change,) = [one for one in assembled(examined(6.0)).what_to_change if one.kind == "noise"]
     assert change.noise_factor is not None
     assert change.epsilon is not None
-    after = assemble(examined(change.epsilon))
+    after = assembled(examined(change.epsilon))
     assert after.verdict.below_limit == 0
     least = after.least_remaining_uncertainty
     assert least is not None
@@ -190,7 +189,7 @@ def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_t
         )
         examined = find(plan, membership_of(parts, [["x", "y", "y"]] * 4))
         uppers.append(np.sort(examined.linear.exposure.upper.ravel()))
-        found.append(assemble(examined))
+        found.append(assembled(examined))
     one, other = (result.exposed[0] for result in found)
     assert one.category == other.category == "0"
     assert one.rmse == pytest.approx(other.rmse)
@@ -224,7 +223,7 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
     )
     membership = membership_of(parts, [["x", "y", "y"]] * 3)
     examined = find(plan, membership)
-    result = assemble(examined)
+    result = assembled(examined)
     least = result.least_remaining_uncertainty
     assert least is not None
     assert result.guaranteed_by_noise is not None
@@ -240,7 +239,7 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
     # without what others hide.
     monkeypatch.setattr("sightline.bounds.assessment.of_few_values", lambda found, **_: found)
     monkeypatch.setattr("sightline.auditing.findings.with_walk", lambda _, lower, upper, limit: lower)
-    least = assemble(find(plan, membership)).least_remaining_uncertainty
+    least = assembled(find(plan, membership)).least_remaining_uncertainty
     assert least is not None
     if accountant == "zcdp":
         assert result.guaranteed_by_noise == pytest.approx(least.lower, abs=1e-6)
@@ -261,7 +260,7 @@ def test_copies_under_laplace_noise_cost_what_they_cost(categories: int) -> None
     )
     part = partition(statistic=Statistic.SUM, feature=Feature.INDICATOR, parameter="c0")
     examined = find(plan, membership_of([part], [["a", "b", "b"]]))
-    one = next(one for one in assemble(examined).exposed if one.size == 1)
+    one = next(one for one in assembled(examined).exposed if one.size == 1)
     generator = np.random.default_rng(5)
     share, scale = 1 / categories, examined.pricing.scale[0]
     truth = generator.random(200_000) < share

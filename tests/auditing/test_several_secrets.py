@@ -117,7 +117,7 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
 ) -> None:
     plan = plan_of(survey)
     plan["release"] = plan["release"][:2]
-    result = sl.audit(plan)
+    result = sl.audit(plan, full=True)
     assert result.all_secrets is not None
     assert math.isclose(result.all_secrets.epsilon, 6.0, rel_tol=1e-9), "three secrets at epsilon = 2"
     assert result.all_secrets.epsilon >= 6.0 - 1e-9
@@ -139,7 +139,7 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
 
 @pytest.mark.thorough
 def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
-    result = sl.audit(plan_of(survey))
+    result = sl.audit(plan_of(survey), full=True)
     text = result_markdown(result.publishable(), "plan.toml")
     assert "Of 3 secrets, sick_days fares worst." in text
     assert all(f"\n{one}: The limit holds; " in text for one in ("income", "smoker"))
@@ -153,7 +153,7 @@ def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
     # The worst secret may be another one than last time: each is compared with itself.
     better = plan_of(survey)
     better["release"] = better["release"][:2]
-    again = with_comparison(sl.audit(better), result)
+    again = with_comparison(sl.audit(better, full=True), result)
     for one in (again, *again.other_secrets):
         assert one.since is not None
         assert one.since.comparable
@@ -346,14 +346,14 @@ def times(plan: dict[str, Any], factor: float) -> dict[str, Any]:
     ids=["both need noise", "both have slack"],
 )
 def test_the_slack_is_that_of_all_secrets(plan: dict[str, Any]) -> None:
-    result = sl.audit(plan)
+    result = sl.audit(plan, full=True)
     worst, other = result.secret, result.other_secrets[0]
     assert result.slack is not None
     assert result.slack == other.slack, f"{worst} keeps less, and {other.secret} decides"
     factor = result.slack.noise_factor
     assert factor is not None
-    assert sl.audit(times(plan, factor)).verdict.passed
-    assert not sl.audit(times(plan, 0.97 * factor)).verdict.passed
+    assert sl.audit(times(plan, factor), full=True).verdict.passed
+    assert not sl.audit(times(plan, 0.97 * factor), full=True).verdict.passed
     for change in result.what_to_change:
         assert change.reaches_limit == (change.kind == "noise"), "the other secret needs more, too"
         assert change.noise_factor == factor if change.kind == "noise" else change.text.startswith("for y: ")
@@ -362,13 +362,13 @@ def test_the_slack_is_that_of_all_secrets(plan: dict[str, Any]) -> None:
 def test_what_reaches_the_limit_of_the_only_secret_that_fails_reaches_it_of_all() -> None:
     plan = two_secrets(x=2.0, y=2.0)
     more = {"name": "all", "sql": "SELECT SUM(x) FROM data", "noise_stddev": 50.0}
-    result = sl.audit({**plan, "release": [*plan["release"], more]})
+    result = sl.audit({**plan, "release": [*plan["release"], more]}, full=True)
     assert (result.secret, result.other_secrets[0].verdict.passed) == ("x", True)
     (drop,) = [one for one in result.what_to_change if one.kind == "drop"]
     assert drop.reaches_limit
     assert drop.text.startswith('for x: do not publish "x": then')
     kept = [one for one in [*plan["release"], more] if one["name"] != drop.release]
-    assert sl.audit({**plan, "release": kept}).verdict.passed
+    assert sl.audit({**plan, "release": kept}, full=True).verdict.passed
 
 
 BOTH = "SELECT g, SUM(x) AS sx, COUNT(*) FILTER (WHERE y) AS sy FROM data GROUP BY g"

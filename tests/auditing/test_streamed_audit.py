@@ -55,7 +55,7 @@ def in_memory_and_streamed(
     with monkeypatch.context() as patched:
         patched.setattr(assessment, "of_few_values", lambda found, **_: found)
         patched.setattr(findings, "with_walk", lambda design, lower, upper, limit: lower)
-        expected = sl.audit(plan, **options)
+        expected = sl.audit(plan, full=True, **options)
     least = expected.least_remaining_uncertainty
     assert sharper is None or least is None or least.lower <= sharper.lower
     with monkeypatch.context() as patched:
@@ -265,7 +265,7 @@ def test_persons_who_fit_the_memory_are_not_stored(
     """Few signatures of many rows: persons have at most a line a row, which is known without a store."""
     plan = plan_of(table(tmp_path, 1, persons=8), "SELECT a, AVG(x) FROM data GROUP BY a")
     plan["data"] |= {"max_rows_per_record": 200}
-    expected = sl.audit(plan)
+    expected = sl.audit(plan, full=True)
     stores: list[str] = []
     store = DuckDBEngine.store_signatures
 
@@ -279,7 +279,7 @@ def test_persons_who_fit_the_memory_are_not_stored(
     monkeypatch.setattr(work, "_PER_SIGNATURE", 1e9)
     monkeypatch.setattr(work, "_PER_LINE", 1e7)
     room = 1e7 * (expected.rows if room_for == "a line a row" else lines)
-    got = sl.audit(plan, max_memory=1.01e9 * expected.signatures + room)
+    got = sl.audit(plan, max_memory=1.01e9 * expected.signatures + room, full=True)
     assert len(stores) == stored
     assert got.to_json() == expected.to_json()
 
@@ -338,13 +338,13 @@ def test_little_memory_streams_a_table_and_much_does_not(tmp_path: Path) -> None
         f"TO '{file}'"
     )
     plan = plan_of(file, *(f"SELECT k{key}, AVG(x) FROM data GROUP BY k{key}" for key in range(8)), limits={})
-    expected, got = sl.audit(plan), sl.audit(plan, max_memory="25MB")
+    expected, got = sl.audit(plan, full=True), sl.audit(plan, max_memory="25MB")
     assert any("is streamed" in line for line in got.assumptions)
     assert got.signatures > 60_000
     assert_same(expected, got, top=20)
     # Few signatures of many rows are read into memory after all.
     few = plan_of(file, *(f"SELECT k{key}, AVG(x) FROM data GROUP BY k{key}" for key in range(3)), limits={})
-    assert_equal_results(sl.audit(few), sl.audit(few, max_memory="25MB"))
+    assert_equal_results(sl.audit(few, full=True), sl.audit(few, max_memory="25MB"))
 
 
 def assert_equal_results(expected: AuditResult, got: AuditResult) -> None:

@@ -12,9 +12,8 @@ import pytest
 import sightline as sl
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.homogeneous import homogeneous_cells
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Membership, Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 
 BOUNDS = (0.0, 10.0)
 
@@ -217,7 +216,7 @@ def test_weighted_counts_of_a_yes_or_no(tmp_path: Path) -> None:
 def test_weighted_powers_are_bounded_by_their_sensitivity() -> None:
     parts = [partition(0, "r", statistic=Statistic.SUM, feature=Feature.POWER, parameter=2.0)]
     membership = weighted(membership_of(parts, [[""] * 3]), {0: [1.0, 2.0, 4.0]}, np.zeros((3, 1)))
-    result = assemble(find(plan_of({"name": "r", "noise_stddev": 100.0}), membership))
+    result = assembled(find(plan_of({"name": "r", "noise_stddev": 100.0}), membership))
     assert result.budget.noise_multiplier is None
     found = find(plan_of({"name": "r", "noise_stddev": 100.0}), membership)
     assert found.pricing.sensitivity.tolist() == [400.0]

@@ -87,7 +87,7 @@ def test_every_setting_is_what_an_audit_says(
         "sections": what_if_plans.sections,
         "threshold": what_if_plans.threshold,
     }[name]()
-    result = sl.audit(plan, names=True, what_if=True)
+    result = sl.audit(plan, names=True, what_if=True, full=True)
     found = result.what_if
     assert found is not None
     (own,) = (one for one in found.settings if one.own)
@@ -112,7 +112,7 @@ def test_every_setting_is_what_an_audit_says(
 
 def test_the_stops_have_the_noise_that_the_advice_asks_for() -> None:
     plan = microgrid_months("January", "March")
-    result = sl.audit(plan, what_if=True)
+    result = sl.audit(plan, what_if=True, full=True)
     assert result.what_if is not None
     (advised,) = [one.noise_factor for one in result.what_to_change if one.kind.value == "noise"]
     (there,) = [one for one in result.what_if.settings if one.name == parameter(advised)]
@@ -121,11 +121,11 @@ def test_the_stops_have_the_noise_that_the_advice_asks_for() -> None:
 
 
 def test_it_is_for_the_owner_only_and_survives_json() -> None:
-    result = sl.audit(microgrid_months("January", "March"), what_if=True)
+    result = sl.audit(microgrid_months("January", "March"), what_if=True, full=True)
     assert sl.AuditResult.from_json(result.to_json()) == result
     assert "what_if" in result.owner_only
     assert result.publishable().what_if is None
-    assert sl.audit(microgrid_months("January", "March")).what_if is None
+    assert sl.audit(microgrid_months("January", "March"), full=True).what_if is None
 
 
 def test_a_record_that_the_attacker_does_not_know_after_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ RUNNING = {
     ids=["nothing", "correlated noise", "budgets of their own"],
 )
 def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> None:
-    result = sl.audit(microgrid_months("January", "March") | change, what_if=True)
+    result = sl.audit(microgrid_months("January", "March") | change, what_if=True, full=True)
     assert result.what_if is None
     assert result.no_what_if == why
     assert f"No other setting was audited: {why}." in report_html(result)

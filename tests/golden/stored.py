@@ -44,7 +44,7 @@ def example(case: str) -> Summary:
         plan["data"]["values"] = "independent"
         plan["limits"]["accept"] = [*plan["limits"].get("accept", ()), "rows_apart"]
     plan["privacy"] = {"accountant": "zcdp", "sensitivity": "memberships", **plan.get("privacy", {})}
-    return audit_summary(sl.audit(plan, names=True))
+    return audit_summary(sl.audit(plan, names=True, full=True))
 
 
 def plan(case: str) -> Summary:
@@ -52,7 +52,7 @@ def plan(case: str) -> Summary:
     kind, _, seed = case.rpartition(" ")
     drawn = drawn_plan(kind, int(seed))
     limit = EVERYONE if int(seed) % 2 == 0 else None
-    result = sl.audit(priced_as_before(drawn), names=True, top=1000, limit=limit)
+    result = sl.audit(priced_as_before(drawn), names=True, top=1000, limit=limit, full=True)
     return {"drawn": fingerprint(drawn), "law": KINDS[kind].noise, **audit_summary(result)}
 
 

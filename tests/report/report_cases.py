@@ -60,7 +60,7 @@ HOSTILE = {
 @cache
 def microgrid() -> sl.AuditResult:
     """The shipped example, named."""
-    return sl.audit(example_plan("microgrid"), names=True)
+    return sl.audit(example_plan("microgrid"), names=True, full=True)
 
 
 @contextmanager
@@ -89,26 +89,28 @@ def calm() -> sl.AuditResult:
     """Nobody is exposed."""
     with table(40) as source:
         limits = {"remaining_uncertainty": 0.5}
-        return sl.audit(plan(source, "SELECT feeder, AVG(watts) FROM data GROUP BY feeder", limits=limits))
+        return sl.audit(
+            plan(source, "SELECT feeder, AVG(watts) FROM data GROUP BY feeder", limits=limits), full=True
+        )
 
 
 @cache
 def nothing() -> sl.AuditResult:
     """Nothing that is published depends on a secret."""
     with table(10) as source:
-        return sl.audit(plan(source, "SELECT feeder, COUNT(*) FROM data GROUP BY feeder"))
+        return sl.audit(plan(source, "SELECT feeder, COUNT(*) FROM data GROUP BY feeder"), full=True)
 
 
 @cache
 def one_record() -> sl.AuditResult:
     with table(1) as source:
-        return sl.audit(plan(source, "SELECT AVG(watts) FROM data", "SELECT SUM(watts) FROM data"))
+        return sl.audit(plan(source, "SELECT AVG(watts) FROM data", "SELECT SUM(watts) FROM data"), full=True)
 
 
 @cache
 def one_release() -> sl.AuditResult:
     with table(12) as source:
-        return sl.audit(plan(source, "SELECT AVG(watts) FROM data WHERE home = 'H3'"))
+        return sl.audit(plan(source, "SELECT AVG(watts) FROM data WHERE home = 'H3'"), full=True)
 
 
 @cache
@@ -121,7 +123,9 @@ def budgeted() -> sl.AuditResult:
             "SELECT street, AVG(watts) FROM data GROUP BY street",
         ]
         privacy = {"epsilon": 40.0, "delta": 1e-6}
-        return sl.audit(plan(source, *queries, privacy=privacy, limits={"remaining_uncertainty": 0.9}))
+        return sl.audit(
+            plan(source, *queries, privacy=privacy, limits={"remaining_uncertainty": 0.9}), full=True
+        )
 
 
 @cache

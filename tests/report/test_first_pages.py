@@ -78,5 +78,5 @@ def test_each_of_the_fifteen_pages(browser: Any, tmp_path: Path, width: int) -> 
 
 
 def test_the_end_of_a_long_line_says_what_to_do_and_is_not_cut() -> None:
-    page = report_html(sl.audit(planned("census", 10.0), names=True), publishable=False)
+    page = report_html(sl.audit(planned("census", 10.0), names=True, full=True), publishable=False)
     assert "add noise, or accept = [&#34;homogeneous&#34;].</bdi></li>" in page

@@ -69,7 +69,7 @@ def audited(name: str, accept: tuple[str, ...] = tuple(ALL)) -> sl.AuditResult:
     data = {"source": people(), "record": "who", "public": ["g"], **secret}
     limits = {"remaining_uncertainty": 0.5, "accept": list(accept)}
     release = {"name": "counts", "sql": query, **noise}
-    return sl.audit({"data": data, "limits": limits, "release": [release]}, names=True)
+    return sl.audit({"data": data, "limits": limits, "release": [release]}, names=True, full=True)
 
 
 def shown(result: sl.AuditResult) -> dict[str, str]:

@@ -52,7 +52,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> sl.AuditResult:
             {"name": "none", "sql": "SELECT SUM(x) FROM data WHERE region = 'x'", "noise_stddev": 1.0},
         ],
     }
-    return sl.audit(plan)
+    return sl.audit(plan, full=True)
 
 
 @pytest.mark.slow

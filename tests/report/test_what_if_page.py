@@ -29,7 +29,7 @@ def months() -> sl.AuditResult:
     """Three months of the micro-grid, with few stops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "_STOPS", (0.5, 1.0, 20.0))
-        return sl.audit(microgrid_months("January", "March", "May"), names=True, what_if=True)
+        return sl.audit(microgrid_months("January", "March", "May"), names=True, what_if=True, full=True)
 
 
 @cache
@@ -37,7 +37,7 @@ def priced() -> sl.AuditResult:
     """A budget, with few stops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "_STOPS", (2.0,))
-        return sl.audit(budgeted(), names=True, what_if=True)
+        return sl.audit(budgeted(), names=True, what_if=True, full=True)
 
 
 @cache
@@ -132,5 +132,5 @@ def test_a_publishable_page_has_none() -> None:
 def test_without_a_limit_nothing_is_judged() -> None:
     plan = microgrid_months("January", "March")
     del plan["limits"]
-    rows = rows_of(report_html(sl.audit(plan, what_if=True)))
+    rows = rows_of(report_html(sl.audit(plan, what_if=True, full=True)))
     assert {(row[1], row[2]) for row in rows} == {("No limit was set", "")}

@@ -219,7 +219,8 @@ def test_codes_of_categories_are_categories(tmp_path: Path) -> None:
                 "privacy": {"epsilon": 1.0, "delta": 1e-6},
                 "limits": {"remaining_uncertainty": "10%", "accept": ["groups"]},
                 "release": [{"name": f"r{i}", "sql": text} for i, text in enumerate(texts)],
-            }
+            },
+            full=True,
         )
         found.append((result.least_remaining_uncertainty, result.rank, len(result.questions), result.clipped))
     assert found[0] == found[1]

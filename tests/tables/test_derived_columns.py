@@ -155,7 +155,7 @@ def test_copies_of_a_yes_or_no_in_few_rows(yes: int, rows: int, expected: str, t
             "release": [{"name": "r", "sql": sql, "noise_stddev": 50}],
             "limits": {"remaining_uncertainty": 0.5},
         }
-        return sl.audit(plan)
+        return sl.audit(plan, full=True)
 
     sql = "SELECT code, COUNT(*) FILTER (WHERE ill) FROM data GROUP BY code"
     result = audited(sql)

@@ -105,7 +105,7 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def plain(folder: Path) -> dict[str, Any]:
-    result = sl.audit(plan(folder, EVERY_ROW, ALL_BUT_ONE))
+    result = sl.audit(plan(folder, EVERY_ROW, ALL_BUT_ONE), full=True)
     assert not result.verdict.passed
     assert result.identifiable_records > 0
     return facts(result)
@@ -115,21 +115,21 @@ def plain(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_new_form_fails_as_the_plain_form_does(form: str, folder: Path, plain: dict[str, Any]) -> None:
     """All rows and all but one expose that one, however the query is written."""
-    assert facts(sl.audit(plan(folder, EVERY_ROW, FORMS[form]))) == plain
+    assert facts(sl.audit(plan(folder, EVERY_ROW, FORMS[form]), full=True)) == plain
 
 
 @pytest.mark.slow
 def test_union_all_publishes_the_numbers_of_each_select(folder: Path, plain: dict[str, Any]) -> None:
     together = plan(folder, f"{EVERY_ROW} UNION ALL {ALL_BUT_ONE.replace('SUM', 'land, SUM')} GROUP BY land")
-    assert facts(sl.audit(together)) == plain
+    assert facts(sl.audit(together, full=True)) == plain
 
 
 @pytest.mark.slow
 def test_a_window_is_a_column_of_the_table(folder: Path) -> None:
     first = "SELECT land, SUM(spent) FROM {} WHERE place = 1 GROUP BY land"
     window = "SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS place FROM source"
-    ours = sl.audit(plan(folder, first.format(f"({window}) AS d"), sql=window))
-    column = sl.audit(plan(folder, first.format("data"), source="numbered.csv"))
+    ours = sl.audit(plan(folder, first.format(f"({window}) AS d"), sql=window), full=True)
+    column = sl.audit(plan(folder, first.format("data"), source="numbered.csv"), full=True)
     assert facts(ours) == facts(column)
 
 
@@ -147,9 +147,9 @@ class TestValuesPerRecord:
         inner = [sql.format("total", f"({PERSONS}) AS p") for sql in self.releases]
         table = [sql.format("total", "data") for sql in self.releases]
         limits = {"limits": {"remaining_uncertainty": 0.5, "accept": ["few_values"]}}  # many sums are 250
-        ours = sl.audit(plan(folder, *inner, stddev=stddev, **SUMS) | limits)
+        ours = sl.audit(plan(folder, *inner, stddev=stddev, **SUMS) | limits, full=True)
         theirs = sl.audit(
-            plan(folder, *table, stddev=stddev, source="sums.csv", **SUMS | {"sql": None}) | limits
+            plan(folder, *table, stddev=stddev, source="sums.csv", **SUMS | {"sql": None}) | limits, full=True
         )
         assert facts(ours) == facts(theirs)
         assert ours.secret == "total"
@@ -158,7 +158,7 @@ class TestValuesPerRecord:
     @pytest.mark.slow
     def test_all_but_one_exposes_that_one(self, folder: Path) -> None:
         inner = [sql.format("total", "data") for sql in self.releases[1:]]
-        result = sl.audit(plan(folder, *inner, **SUMS))
+        result = sl.audit(plan(folder, *inner, **SUMS), full=True)
         assert not result.verdict.passed
         assert result.exposed[0].rmse is not None
         assert result.exposed[0].rmse == pytest.approx(2**0.5)  # the difference of two sums with noise 1
@@ -166,10 +166,13 @@ class TestValuesPerRecord:
     @pytest.mark.slow
     def test_sums_outside_the_bounds_are_counted(self, folder: Path) -> None:
         plain = SUMS | {"sql": PERSONS.replace("LEAST(SUM(spent), 250)", "SUM(spent)")}
-        result = sl.audit(plan(folder, "SELECT AVG(total) FROM data", stddev=500.0, **plain))
+        result = sl.audit(plan(folder, "SELECT AVG(total) FROM data", stddev=500.0, **plain), full=True)
         assert result.clipped > 0
         assert not result.verdict.passed
-        assert sl.audit(plan(folder, "SELECT AVG(total) FROM data", stddev=500.0, **SUMS)).clipped == 0
+        assert (
+            sl.audit(plan(folder, "SELECT AVG(total) FROM data", stddev=500.0, **SUMS), full=True).clipped
+            == 0
+        )
 
     @pytest.mark.slow
     def test_a_designed_plan_makes_the_same_rows(self, folder: Path) -> None:
@@ -195,7 +198,9 @@ class TestValuesPerRecord:
         value = "LEAST(SUM(spent), 150) AS v"
         inner = f"SELECT customer, FLOOR(day / 30) AS m, {value} FROM source GROUP BY customer, m"
         sqls = [f"SELECT SUM(v) FROM data WHERE m = {m}" for m in (0, 1)]
-        result = sl.audit(plan(folder, *sqls, stddev=3000.0, sql=inner, secret="v", bounds=[0, 150]))
+        result = sl.audit(
+            plan(folder, *sqls, stddev=3000.0, sql=inner, secret="v", bounds=[0, 150]), full=True
+        )
         assert (result.records, result.rows, result.rank) == (30, 90, 2)
 
     def test_inner_queries_may_be_spelt_differently(self, folder: Path) -> None:
@@ -210,7 +215,7 @@ def test_positions_in_a_subquery_are_those_of_its_own_items(folder: Path) -> Non
     """Other items around it do not change which columns it groups by, also inside ROLLUP."""
     inner = "SELECT land, day % 2 AS half, SUM(spent) AS s FROM data GROUP BY ROLLUP ({})"
     found = [
-        sl.audit(plan(folder, f"SELECT s, land FROM ({inner.format(keys)}) AS t"))
+        sl.audit(plan(folder, f"SELECT s, land FROM ({inner.format(keys)}) AS t"), full=True)
         for keys in ("1, 2", "land, half", "land, day % 2")
     ]
     assert found[0].cells == found[1].cells == found[2].cells == 6 + 3 + 1

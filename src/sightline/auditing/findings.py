@@ -329,12 +329,9 @@ def find(
     )
 
 
-def worst_linear(
-    plan: Plan, membership: Membership, pricing: Pricing, *, walked: bool = False
-) -> LinearFindings:
+def worst_linear(plan: Plan, membership: Membership, pricing: Pricing) -> LinearFindings:
     """What the linear part exposes under the belief that leaves least of what the limit asks for."""
-    plans = plans_by_belief(plan, membership)
-    found = [linear_findings(one, membership, pricing, walked=walked) for one in plans]
+    found = [linear_findings(one, membership, pricing) for one in plans_by_belief(plan, membership)]
     return min(found, key=lambda one: (not one, one.least.lower / (one.limit or 1.0)))
 
 

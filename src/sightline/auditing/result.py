@@ -3,13 +3,12 @@
 # Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
 import json
-from collections.abc import Callable, Mapping
 from enum import StrEnum
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import PrivateAttr, ValidationError
+from pydantic import ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
@@ -38,7 +37,6 @@ from sightline.values import frozen, short_repr
 
 SCHEMA_VERSION = 2
 NOT_ALL = "Not everything was computed"  # how more_to_change begins where sections were left out
-Section = Callable[[], Any]  # computes what a field of the result holds
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
@@ -275,10 +273,10 @@ class AuditResult(Displayed, ResultPart):
     """Who is exposed by a plan, how sharply, through what; and what to change.
 
     Everything but what ``owner_only`` lists depends on the queries, the groups and the noise, on no secret.
-    An audit's own result computes a section when it is first read; :meth:`complete` computes all of them.
+    A result is a plain value with the sections that were asked for: ``not_computed`` names the others, which
+    are empty. ``sightline.audit(plan, full=True)`` computes all of them, and an open audit
+    (``sightline.open_audit``) any of them when it is asked.
     """
-
-    _pending: Mapping[str, Section] = PrivateAttr(default_factory=dict)
 
     schema_version: int
     source: str
@@ -293,7 +291,7 @@ class AuditResult(Displayed, ResultPart):
     clipped: int | None
     cells: int
     signatures: int
-    rank: int
+    rank: int | None = None  # of the published numbers; none if it was not asked for
     identifiable_records: int  # with several rows a record: those with an identifiable feature of their rows
     identifiable_groups: int  # of several records, by their sum
     least_remaining_uncertainty: Uncertainty | None
@@ -307,11 +305,12 @@ class AuditResult(Displayed, ResultPart):
     explained: Explained | None = None  # what such columns tell beforehand, if they do; owner-only
     looks_odd: Annotated[tuple[str, ...] | None, Many] = ()  # declared, and unlike the table; owner-only
     guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
-    timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long
-    alternatives: Annotated[tuple[Alternative, ...], Many]  # empty without a budget, or if it takes too long
+    timeline: Annotated[tuple[Stage, ...], Many] = ()  # empty if it would take too long
+    alternatives: Annotated[tuple[Alternative, ...], Many] = ()  # none without a budget, nor if too long
     verdict: Verdict
     publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
-    what_to_change: Annotated[tuple[Change, ...], Many]
+    what_to_change: Annotated[tuple[Change, ...], Many] = ()
+    not_computed: Annotated[tuple[str, ...], Many] = ()  # sections that were not asked for
     tried: Annotated[tuple[str, ...], Many] = ()  # changes that were audited, and are not enough
     more_to_change: str = ""  # why sections were left out, if some were
     assumptions: Annotated[tuple[str, ...], Many]
@@ -346,63 +345,6 @@ class AuditResult(Displayed, ResultPart):
         tuple[Change, ...] | None, Many
     ] = ()  # owner-only: blanks, a coarser base
     since: SinceLast | None = None  # what changed since another audit, if it is compared with one
-
-    @classmethod
-    def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Section]) -> Self:
-        """A result of facts, and of sections that are computed when they are first read."""
-        result = cls.model_construct(**facts)
-        return result._with_pending(sections)
-
-    def _with_pending(self, sections: Mapping[str, Section]) -> Self:
-        for name in sections:
-            self.__dict__.pop(name, None)
-        self._pending = sections
-        return self
-
-    if not TYPE_CHECKING:  # a type checker knows the fields
-
-        def __getattr__(self, name: str) -> Any:
-            """Compute a section that is read for the first time."""
-            if name not in type(self).model_fields:
-                return super().__getattr__(name)
-            if name not in self._pending:
-                raise AttributeError(name)
-            return self.__dict__.setdefault(name, self._pending[name]())
-
-    def given(self, stand_ins: Mapping[str, Any]) -> Self:
-        """The same result; of the sections that were not computed, these have the values given here."""
-        for name, value in stand_ins.items():
-            self.__dict__.setdefault(name, value)
-        return self
-
-    def complete(self) -> Self:
-        """The same result with every section computed; it holds on to nothing else."""
-        in_order = {name: getattr(self, name) for name in type(self).model_fields}
-        self.__dict__.clear()
-        self.__dict__.update(in_order)
-        for other in self.other_secrets:
-            other.complete()
-        self._pending = {}
-        return self
-
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        """All sections as a dictionary."""
-        return super(AuditResult, self.complete()).model_dump(**options)
-
-    def model_dump_json(self, **options: Any) -> str:
-        """All sections as JSON; see :meth:`to_json` for numbers that are not finite."""
-        return super(AuditResult, self.complete()).model_dump_json(**options)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AuditResult):
-            return NotImplemented
-        return super(AuditResult, self.complete()).__eq__(other.complete())
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        return super(AuditResult, self.complete()).__deepcopy__(memo)
-
-    def __getstate__(self) -> dict[Any, Any]:
-        return super(AuditResult, self.complete()).__getstate__()
 
     def __repr__(self) -> str:
         """One line: the verdict, and what the most exposed record keeps."""
@@ -440,20 +382,13 @@ class AuditResult(Displayed, ResultPart):
 
     @property
     def reaching(self) -> tuple[Change, ...]:
-        """The changes after which the audit finds that everyone keeps the limit.
-
-        Fewer audits find them than ``what_to_change`` needs: designed noise is not looked for.
-        """
-        if "what_to_change" not in self.__dict__ and "reaching" in self._pending:
-            found: tuple[Change, ...] = self._pending["reaching"]()
-            return found
+        """The changes after which the audit finds that everyone keeps the limit."""
         return tuple(change for change in self.what_to_change if change.reaches_limit)
 
     @property
     def cut_short(self) -> str:
-        """Why sections were left out, as a sentence; nothing if all are computed or will be."""
-        text: str = self.__dict__.get("more_to_change", "")
-        return text if text.startswith(NOT_ALL) else ""
+        """Why sections were left out, as a sentence; nothing if all that were asked for are there."""
+        return self.more_to_change if self.more_to_change.startswith(NOT_ALL) else ""
 
     @property
     def unit(self) -> str:
@@ -479,27 +414,10 @@ class AuditResult(Displayed, ResultPart):
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,
+            "releases": tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
+            "what_to_change": _without_keys(self.what_to_change),
         }
-
-        def releases() -> tuple[ReleaseReport, ...]:
-            return tuple(one.model_copy(update={"accuracy": None}) for one in self.releases)
-
-        return self.changed(shown, _without_keys, {"releases": releases})
-
-    def changed(
-        self,
-        update: Mapping[str, Any],
-        changes: Callable[[tuple[Change, ...]], tuple[Change, ...]],
-        sections: Mapping[str, Section] | None = None,
-    ) -> Self:
-        """The result with other values, other sections, and a function of what to change."""
-        copied = self.model_copy(update=update)
-        later = {name: one for name, one in self._pending.items() if name not in copied.__dict__}
-        listed = {
-            "what_to_change": lambda: changes(self.what_to_change),
-            "reaching": lambda: changes(self.reaching),
-        }
-        return copied._with_pending({**later, **listed, **(sections or {})})
+        return self.model_copy(update=shown)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The JSON form; an infinite number is the string "Infinity". :meth:`from_json` reads it back."""

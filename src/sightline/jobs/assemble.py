@@ -1,10 +1,12 @@
-"""The result of an audit, section by section: each is computed when it is first read."""
+"""An open audit: its sections, each computed when it is asked for, and plain results of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import IntEnum
 from functools import cache, partial
 from importlib.metadata import version
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,16 +27,22 @@ from sightline.auditing.rests_on import rests_on
 from sightline.auditing.result import (
     NOT_ALL,
     SCHEMA_VERSION,
+    Alternative,
     AuditResult,
     BeliefReport,
+    BudgetReport,
     Change,
     ChangeKind,
+    Distribution,
     Explained,
     Exposed,
     HomogeneousCell,
+    NoiseSlack,
     QuestionReport,
+    ReleaseReport,
     RulesReport,
-    Section,
+    SharpestView,
+    Stage,
     TrueTotals,
     Unverified,
     Verdict,
@@ -50,7 +58,9 @@ from sightline.report.judgement import in_words, view_in_words
 from sightline.report.reasons import with_reason
 from sightline.report.told import budget_in_words, cells_in_words, releases_in_words, rules_in_words
 from sightline.tables.streamed import StreamedTable
+from sightline.values import frozen
 
+T = TypeVar("T")
 # Noise that costs less than a common factor on all of it, and that factor; the room of designs has them.
 DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 
@@ -78,6 +88,126 @@ def judged(findings: Findings, *, totals: Totals, rules: RulesReport) -> Verdict
     return in_words(verdict(findings, listed, open_questions, publishable=False, rules=rules))
 
 
+class Depth(IntEnum):
+    """How much of an audit a result has."""
+
+    VERDICT = 0  # whether the limit holds, of whom it does not, and what the noise costs
+    FIRST_SCREEN = 1  # and what reaches the limit, or how much less noise would do
+    ALL = 2  # and what assesses the plan again: what each release adds, other accountants, designed noise
+
+
+@frozen(slots=False)
+class OpenAudit:
+    """An audit whose findings are at hand: every section of its result is computed when it is asked for.
+
+    Each section is a function that computes it the first time it is called, and then has it. What it needs of
+    the engine was fetched before, but for coarser groups, which are audited while the table is open:
+    :attr:`enough` says nothing of these later. :meth:`result` makes a plain result of some sections.
+    """
+
+    facts: Mapping[str, Any]  # what the plan and its table are: fields of every result
+    rules: RulesReport
+    # Whether the limit holds.
+    verdict: Callable[[], Verdict]
+    publishable_verdict: Callable[[], Verdict | None]
+    unverified: Callable[[], tuple[Unverified, ...]]
+    assumptions: Callable[[], tuple[str, ...]]
+    questions: Callable[[], tuple[QuestionReport, ...]]
+    beliefs: Callable[[], tuple[BeliefReport, ...]]
+    sharpest: Callable[[], SharpestView | None]
+    distribution: Callable[[], Distribution]
+    # What the noise costs.
+    budget: Callable[[], BudgetReport]
+    guaranteed_by_noise: Callable[[], float | None]
+    # What to change.
+    slack: Callable[[], NoiseSlack | None]
+    enough: Callable[[], tuple[Change, ...]]  # what reaches the limit, and what was tried and does not
+    common_noise: Callable[[], tuple[Change, ...]]  # one factor on all noise
+    designed_noise: Callable[[], tuple[Change, ...]]  # and noise that costs less
+    so_nobody_is_certain: Callable[[], tuple[Change, ...]]
+    # What each release does, and what would be seen otherwise.
+    rank: Callable[[], int]
+    releases_alone: Callable[[], tuple[ReleaseReport, ...]]  # without what each adds to the others
+    releases: Callable[[], tuple[ReleaseReport, ...]]
+    timeline: Callable[[], tuple[Stage, ...]]
+    alternatives: Callable[[], tuple[Alternative, ...]]
+    table_digest: Callable[[], str | None]
+    texts: Callable[[], Mapping[str, str]]  # of the plan, and of the version
+
+    def result(self, depth: Depth = Depth.ALL) -> AuditResult:
+        """A plain result: its sections up to a depth, and in ``not_computed`` the names of the others."""
+        sections: dict[str, Any] = {
+            "verdict": self.verdict(),
+            "publishable_verdict": self.publishable_verdict(),
+            "unverified": self.unverified(),
+            "assumptions": self.assumptions(),
+            "questions": self.questions(),
+            "beliefs": self.beliefs(),
+            "sharpest": self.sharpest(),
+            "distribution": self.distribution(),
+            "budget": self.budget(),
+            "guaranteed_by_noise": self.guaranteed_by_noise(),
+            **self.texts(),
+        }
+        if depth >= Depth.FIRST_SCREEN:
+            enough = self.enough()
+            groups = [one for one in enough if one.kind is not ChangeKind.NOISE and one.reaches_limit]
+            noise = self.designed_noise if depth is Depth.ALL else self.common_noise
+            sections |= {
+                "slack": self.slack(),
+                "tried": tuple(one.action for one in enough if not one.reaches_limit),
+                "so_nobody_is_certain": self.so_nobody_is_certain(),
+                "what_to_change": (*groups, *noise()),
+            }
+        if depth is Depth.ALL:
+            sections |= {
+                "rank": self.rank(),
+                "releases": self.releases(),
+                "timeline": self.timeline(),
+                "alternatives": self.alternatives(),
+                "table_digest": self.table_digest(),
+            }
+        else:
+            sections["releases"] = self.releases_alone()
+        return self._plain(sections)
+
+    def cut_short(self, why: str) -> AuditResult:
+        """The verdict, and what was computed besides, where there was no more time."""
+        sections: dict[str, Any] = {"more_to_change": f"{NOT_ALL}: {why}."}
+        if _asked(self.slack):
+            sections["slack"] = self.slack()
+        if _asked(self.enough):
+            sections["what_to_change"] = tuple(one for one in self.enough() if one.reaches_limit)
+            sections["tried"] = tuple(one.action for one in self.enough() if not one.reaches_limit)
+        if _asked(self.so_nobody_is_certain):
+            sections["so_nobody_is_certain"] = self.so_nobody_is_certain()
+        result = self.result(Depth.VERDICT)
+        missing = tuple(name for name in result.not_computed if name not in sections)
+        return result.model_copy(update={**sections, "not_computed": missing})
+
+    def _plain(self, sections: Mapping[str, Any]) -> AuditResult:
+        missing = [name for name in _LATER if name not in sections]
+        if "timeline" not in sections:
+            missing += _IN_PART
+        known = {**self.facts, **sections, "not_computed": tuple(missing)}
+        return AuditResult.model_construct(
+            **{name: known[name] for name in AuditResult.model_fields if name in known}
+        )
+
+
+_LATER = (
+    *("slack", "tried", "so_nobody_is_certain", "what_to_change"),
+    *("rank", "timeline", "alternatives", "table_digest"),
+)
+# What sections lack where the plan was not assessed again.
+_IN_PART = ("what_to_change: designed noise", "releases: newly_exposes, exposes_alone, accuracy")
+
+
+def _asked(section: Callable[[], Any]) -> bool:
+    """Whether a section was computed already."""
+    return bool(section.cache_info().currsize)  # type: ignore[attr-defined]  # a function of functools.cache
+
+
 def assemble(  # many parameters: what a table and its session give
     findings: Findings,
     *,
@@ -91,15 +221,14 @@ def assemble(  # many parameters: what a table and its session give
     also: Callable[[tuple[Unverified, ...]], tuple[Unverified, ...]] = lambda _: (),
     digest: Callable[[], str | None] = lambda: None,
     true_totals: Callable[[str | None], TrueTotals] | None = None,
-) -> AuditResult:
-    """The result, with the ``top`` most exposed, named if ``names``.
+) -> OpenAudit:
+    """The open audit of some findings, with the ``top`` most exposed, named if ``names``.
 
     ``keys`` fetches records' keys from the engine.
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
     ``coarser`` audits coarser groups; it needs the engine, too, and is asked while the table is open.
     ``also`` says what a pass needs besides what the table shows, which it gets. ``digest`` is of its file.
     ``true_totals`` are those of records' rows, and that of one by its key.
-    What needs the engine is fetched here, so that it may be closed before the sections are read.
     """
     sums, homogeneous, certain = np.zeros((0, 0)), tuple[HomogeneousCell, ...](), None
     advice_from: Totals | None = None
@@ -114,6 +243,8 @@ def assemble(  # many parameters: what a table and its session give
         if findings.linear and not findings.membership.known_rows:
             sums = fetched(None)
     listed = exposed_section(findings, top=top, keys=keys if names else NO_KEYS)
+    plan, membership, pricing = findings.plan, findings.membership, findings.pricing
+    once = partial(_once, findings)
 
     @cache
     def open_questions() -> tuple[Unverified, ...]:
@@ -123,67 +254,71 @@ def assemble(  # many parameters: what a table and its session give
     def judged_for(*, publishable: bool) -> Verdict:
         return in_words(verdict(findings, listed, open_questions(), publishable=publishable, rules=rules))
 
-    judgement = cache(lambda: judged_for(publishable=False))
-    budget = cache(
-        lambda: budget_in_words(budget_report(findings.plan, findings.membership, findings.pricing))
-    )
-    slack = cache(lambda: noise_slack(findings))
-    releases = cache(lambda: releases_in_words(release_reports(findings, sums)))
-    enough = cache(lambda: changes_in_words(reaching(findings, slack(), coarser)))
+    def for_readers() -> Verdict | None:
+        differs = (
+            findings.has_nonlinear
+            or any(one.owner_only for one in open_questions())
+            or any(one.owner_only for one in rules.broken)
+            or accepts_what_is_alike(findings)
+        )
+        return judged_for(publishable=True) if differs else None
+
+    judgement = once(lambda: judged_for(publishable=False))
+    slack = once(lambda: noise_slack(findings))
     facts = {
         **_facts(findings),
         "identifiable_records": listed.identifiable_records,
         "exposed": listed.exposed,
         "exposed_in_all": listed.exposed_in_all,
         "homogeneous": cells_in_words(homogeneous[:MOST_LISTED]),
-        "rules": rules_in_words(rules) if findings.plan.rules.given else None,
+        "rules": rules_in_words(rules) if plan.rules.given else None,
         "certain": certain,
     }
     if true_totals is not None and listed.exposed and listed.exposed[0].total is not None:
         facts["true_totals"] = true_totals(_first_key(listed.exposed[0]))
-    sections: dict[str, Section] = {
-        # Whether the limit holds.
-        "verdict": judgement,
-        "publishable_verdict": lambda: (
-            judged_for(publishable=True)
-            if findings.has_nonlinear
-            or any(one.owner_only for one in open_questions())
-            or any(one.owner_only for one in rules.broken)
-            or accepts_what_is_alike(findings)
-            else None
+
+    def common_noise() -> tuple[Change, ...]:
+        common = more_noise(findings, slack())
+        return () if common is None else (common,)
+
+    return OpenAudit(
+        facts=facts,
+        rules=rules,
+        verdict=judgement,
+        publishable_verdict=once(for_readers),
+        unverified=once(lambda: tuple(map(with_reason, open_questions()))),
+        assumptions=once(lambda: sentences([*rests_on(findings), *left_out(findings)])),
+        questions=once(lambda: _question_reports(findings)),
+        beliefs=once(lambda: _belief_reports(findings)),
+        sharpest=once(lambda: view_in_words(sharpest_view(findings))),
+        distribution=once(lambda: distribution(findings)),
+        budget=once(lambda: budget_in_words(budget_report(plan, membership, pricing))),
+        guaranteed_by_noise=once(lambda: guaranteed_by_noise(findings)),
+        slack=once(lambda: slack_in_words(slack_under(judgement(), slack()))),
+        enough=once(lambda: changes_in_words(reaching(findings, slack(), coarser))),
+        common_noise=once(lambda: changes_in_words(common_noise())),
+        designed_noise=once(
+            lambda: changes_in_words(_noise_changes(findings, more_noise(findings, slack()), design_noise))
         ),
-        "unverified": lambda: tuple(map(with_reason, open_questions())),
-        "assumptions": lambda: sentences([*rests_on(findings), *left_out(findings)]),
-        "questions": lambda: _question_reports(findings),
-        "beliefs": lambda: _belief_reports(findings),
-        "sharpest": lambda: view_in_words(sharpest_view(findings)),
-        "distribution": lambda: distribution(findings),
-        # What the noise costs, and what to change.
-        "budget": budget,
-        "guaranteed_by_noise": lambda: guaranteed_by_noise(findings),
-        "slack": lambda: slack_in_words(slack_under(judgement(), slack())),
-        "reaching": lambda: tuple(one for one in enough() if one.reaches_limit),
-        "tried": lambda: tuple(one.action for one in enough() if not one.reaches_limit),
-        "what_to_change": lambda: (
-            *(one for one in enough() if one.kind is not ChangeKind.NOISE and one.reaches_limit),
-            *changes_in_words(_noise_changes(findings, more_noise(findings, slack()), design_noise)),
+        so_nobody_is_certain=once(
+            lambda: changes_in_words(so_nobody_is_certain(findings, advice_from, certain, rules))
         ),
-        "more_to_change": lambda: "",
-        "so_nobody_is_certain": lambda: changes_in_words(
-            so_nobody_is_certain(findings, advice_from, certain, rules)
+        rank=once(lambda: findings.row_by_row.linear.rank),
+        releases_alone=once(
+            lambda: releases_in_words(release_reports(findings, np.zeros((0, 0)), compared=False))
         ),
-        # What each release does, and what would be seen otherwise.
-        "rank": lambda: findings.row_by_row.linear.rank,
-        "releases": releases,
-        "timeline": lambda: timeline(findings),
-        "alternatives": lambda: alternatives(findings),
-        "plan": lambda: plan_text(findings.plan),
-        "publishable_plan": lambda: publishable_plan_text(findings.plan),
-        "version": lambda: version("sightline"),
-        "table_digest": digest,
-    }
-    on_few_threads = {name: partial(_computed, findings, section) for name, section in sections.items()}
-    return AuditResult.on_demand(facts, on_few_threads)
+        releases=once(lambda: releases_in_words(release_reports(findings, sums))),
+        timeline=once(lambda: timeline(findings)),
+        alternatives=once(lambda: alternatives(findings)),
+        table_digest=digest,
+        texts=once(
+            lambda: {
+                "plan": plan_text(plan),
+                "publishable_plan": publishable_plan_text(plan),
+                "version": version("sightline"),
+            }
+        ),
+    )
 
 
 def _first_key(exposed: Exposed) -> str | None:
@@ -192,26 +327,16 @@ def _first_key(exposed: Exposed) -> str | None:
     return keys[0] or None if len(keys) == exposed.size else None
 
 
-def without_the_rest(
-    findings: Findings, result: AuditResult, reached: tuple[Change, ...], reason: str
-) -> AuditResult:
-    """The result with the sections that were computed, and without those that take long."""
-    stand_ins = {
-        "slack": None,
-        "what_to_change": reached,
-        "so_nobody_is_certain": (),
-        "tried": (),
-        "more_to_change": f"{NOT_ALL}: {reason}.",
-        "releases": releases_in_words(release_reports(findings, np.zeros((0, 0)), compared=False)),
-        **dict.fromkeys(("timeline", "alternatives"), ()),
-    }
-    return result.given(stand_ins)
+def _once(findings: Findings, section: Callable[[], T]) -> Callable[[], T]:
+    """A section that is computed the first time, on as many threads as its size is worth."""
 
+    @cache
+    def computed() -> T:
+        membership = findings.membership
+        with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
+            return section()
 
-def _computed(findings: Findings, section: Section) -> object:
-    membership = findings.membership
-    with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
-        return section()
+    return computed
 
 
 def _facts(findings: Findings) -> dict[str, object]:

@@ -21,21 +21,17 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, file_name, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Change, ChangeKind, Explanation
+from sightline.auditing.result_parts import WhatIf
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require, require_plan
-from sightline.jobs.assemble import assemble, rules_of, without_the_rest
+from sightline.jobs.assemble import Depth, OpenAudit, assemble, rules_of
 from sightline.jobs.several_secrets import together
 from sightline.progress import Progress, blas_threads_for, report, reporting, silent
 from sightline.tables.engines.address import LARGEST_FILE, file_bytes
 from sightline.tables.engines.local_tables import digest_later
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
-
-# The sections that every audit computes: the first are all that is given when the time is over. Others are
-# computed when they are read.
-_FIRST = ("verdict", "exposed", "sharpest", "budget", "unverified")
-_DEFAULT = (*_FIRST, "slack", "reaching", "tried", "so_nobody_is_certain")
 
 
 def audit(  # many parameters: the options of the command of the same name
@@ -61,11 +57,12 @@ def audit(  # many parameters: the options of the command of the same name
     if there is one by then, else with :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
     settings, for the report's page.
 
-    The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
-    computed at once. Every other section is computed when it is first read, or at once with ``full``. With
-    ``verdict_only`` the sections that assess the plan again are empty: what each release adds and what to
-    change. Ctrl-C after the verdict leaves them out, too: :class:`sightline.errors.Interrupted` has the
-    result as ``result``. It is a ``KeyboardInterrupt``.
+    The result has the verdict, who is below the limit, what is seen of them, the budget and what reaches the
+    limit. ``full`` adds what assesses the plan again and again: what each release adds, the timeline, other
+    accountants, and designed noise. Without it these are empty, and ``not_computed`` names them;
+    :func:`open_audit` computes any of them by itself. ``verdict_only`` leaves out what to change, too, and so
+    does Ctrl-C after the verdict: :class:`sightline.errors.Interrupted` has the result as ``result``. It is a
+    ``KeyboardInterrupt``.
     """
     require(top >= 1, "top >= 1", got=top)
     _check_progress(progress)
@@ -91,14 +88,13 @@ def audit(  # many parameters: the options of the command of the same name
                     threads = blas_threads_for(rows=len(table.cells), columns=table.signature_count)
                     stack.enter_context(threads)
                     findings = _find(session, table)
-                    result = _result(session, findings, top=top, names=names, coarser=True)
-                    for section in _FIRST:
-                        getattr(result, section)
+                    audited = _open(session, findings, top=top, names=names, coarser=True)
+                    result = audited.result(Depth.VERDICT)
                 if left_out:
-                    result = without_the_rest(findings, result, (), left_out)
+                    result = audited.cut_short(left_out)
                 else:
                     try:
-                        result = _completed(result, session, findings, limits, names, what_if, full)
+                        result = _completed(audited, session, findings, limits, names, what_if, full)
                     except Interrupted as stopped:
                         # Of the secrets that follow, the verdict: that of all is the worst of them.
                         interrupted, left_out, result = True, str(stopped), stopped.result
@@ -110,8 +106,40 @@ def audit(  # many parameters: the options of the command of the same name
     return result
 
 
+def open_audit(plan: PlanLike, *, names: bool = False, top: int = 20) -> OpenAudit:
+    """Audit a plan about one secret, and keep its findings: each section is computed when it is called.
+
+    >>> from sightline.examples.shipped import example_plan
+    >>> opened = open_audit(example_plan("microgrid"))
+    >>> opened.verdict().passed, len(opened.timeline())
+    (False, 8)
+
+    It holds the memberships of the table, which :func:`audit` lets go. Coarser groups are not looked for. A
+    table that is streamed is refused, since it is passed over once.
+    """
+    require(top >= 1, "top >= 1", got=top)
+    checked, base = read_plan(plan)
+    plans = plans_by_secret(checked)
+    require_plan(
+        len(plans) == 1,
+        "a plan about one secret, to open its audit",
+        got=f"{len(plans)} secrets",
+        fix="audit it, or open a plan for each",
+    )
+    with opened(plans[0], base) as session:
+        table = table_of(session)
+        require_plan(
+            not isinstance(table, StreamedTable),
+            "a table that fits the memory, to open its audit",
+            got="one that is streamed",
+            fix="audit it",
+        )
+        findings = _find(session, session.membership())
+        return _open(session, findings, top=top, names=names)
+
+
 def _completed(  # many parameters: options of the audit
-    result: AuditResult,
+    audited: OpenAudit,
     session: Session,
     findings: Findings,
     limits: WorkLimits,
@@ -120,22 +148,24 @@ def _completed(  # many parameters: options of the audit
     full: bool,
 ) -> AuditResult:
     """The result with the sections that it is asked for, as far as there is time."""
-    reached: tuple[Change, ...] = ()
     try:
         with limits.enforced():
-            for section in _DEFAULT:
-                getattr(result, section)
-            reached = result.reaching
+            result = audited.result(Depth.FIRST_SCREEN)
             if what_if:
-                result = _with_settings(result, session, findings, names)
-            return result.complete() if full else result
+                settings = _settings(result, session, findings, names)
+            if full:
+                result = audited.result(Depth.ALL)
+            return (
+                result
+                if not what_if
+                else result.model_copy(update={**settings, "owner_only": (*result.owner_only, *settings)})
+            )
     except TooMuchWork as over:
         if limits.left > 0:
             raise
-        return without_the_rest(findings, result, reached, str(over).partition(";")[0])
+        return audited.cut_short(str(over).partition(";")[0])
     except KeyboardInterrupt:
-        rest = without_the_rest(findings, result, reached, "the audit was interrupted")
-        raise Interrupted(rest) from None
+        raise Interrupted(audited.cut_short("the audit was interrupted")) from None
 
 
 def _audit_streamed(session: Session, table: StreamedTable, top: int, names: bool) -> AuditResult:
@@ -149,15 +179,15 @@ def _audit_streamed(session: Session, table: StreamedTable, top: int, names: boo
         membership = findings.membership
         totals = streamed_totals(session, table, findings.row_by_row.membership)
         keys = session.keys(membership)
-        result = assemble(findings, top=top, names=names, keys=keys, totals=totals, rules=rules)
-        return result.complete()  # nothing is left that takes another pass
+        audited = assemble(findings, top=top, names=names, keys=keys, totals=totals, rules=rules)
+        return audited.result()  # nothing is left that takes another pass
 
 
-def _result(
+def _open(
     session: Session, findings: Findings, *, top: int = 20, names: bool = False, coarser: bool = False
-) -> AuditResult:
-    """The result over an open table; its sections may be read after the table is closed, but for what reaches
-    the limit by ``coarser`` groups.
+) -> OpenAudit:
+    """The open audit of an open table; its sections may be asked for after the table is closed, but for what
+    reaches the limit by ``coarser`` groups.
     """
     return assemble(
         findings,
@@ -179,14 +209,16 @@ def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ..
     return noise_changes(findings, common)
 
 
-def _with_settings(result: AuditResult, session: Session, findings: Findings, names: bool) -> AuditResult:
+def _settings(
+    result: AuditResult, session: Session, findings: Findings, names: bool
+) -> dict[str, WhatIf | str | None]:
+    """The what-if of a plan, or why there is none."""
     from sightline.advising.what_if import what_if, why_no_what_if
     from sightline.report.what_if import no_what_if, what_if_in_words
 
     settings = what_if(session, findings, also=_stops(result), names=names, progress=report)
     why_not = no_what_if(why_no_what_if(findings))
-    shown = {"what_if": what_if_in_words(settings), "no_what_if": why_not}
-    return result.model_copy(update={**shown, "owner_only": (*result.owner_only, *shown)})
+    return {"what_if": what_if_in_words(settings), "no_what_if": why_not}
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:
@@ -263,7 +295,7 @@ def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan
         return Explanation(
             record=record,
             exposed=together + about_signatures(findings, signatures),
-            result=_result(session, findings),
+            result=_open(session, findings).result(Depth.VERDICT),
             certain=certain_report(findings, totals, of=(signatures, kinds)) if signatures else None,
         )
 

@@ -41,7 +41,8 @@ def together(results: Sequence[AuditResult]) -> AuditResult:
         "other_secrets": others,
         "all_secrets": AllSecrets(epsilon=epsilon, delta=delta, text=text),
     }
-    return worst.changed(update, lambda changes: tuple(_of_all(changes, worst, others, slack)))
+    changes = tuple(_of_all(worst.what_to_change, worst, others, slack))
+    return worst.model_copy(update={**update, "what_to_change": changes})
 
 
 def _of_all(

@@ -28,7 +28,7 @@ from sightline.auditing.result_parts import FEW, NAMED, RulesReport
 from sightline.auditing.rules import rules_report
 from sightline.auditing.verdict import NO_RULES, status_of
 from sightline.format import count, covered, number, number_at_most
-from sightline.jobs.assemble import assemble
+from sightline.jobs.assemble import Depth, OpenAudit, assemble
 from sightline.ledger.history import History, PastRelease
 from sightline.ledger.persistence import NOBODY, Unchanged, unchanged
 from sightline.ledger.turnover import OneMoves, one_moves
@@ -60,7 +60,8 @@ class ReleaseDecision:
     """What a release would do, after all others. For the owner of the table only."""
 
     name: str
-    result: AuditResult  # of everything, with the release
+    audited: OpenAudit  # everything, with the release
+    result: AuditResult  # its verdict; the audit has the other sections
     before: Standing
     after: Standing
     newly_identifiable: tuple[Exposed, ...]  # the first of them
@@ -148,7 +149,7 @@ def decide(
         needed = _Needed.of(past, findings)
         also = partial(needed.beside, findings)
         rules = _rules(past, findings, needed.sums, worth)
-        result = assemble(findings, top=top, totals=needed.sums, also=also, rules=rules)
+        audited = assemble(findings, top=top, totals=needed.sums, also=also, rules=rules)
         report("comparing with what was published before", 0.5)
         pairs = [(one, one.up_to(first - 1)) for one in (findings, *findings.questions)]
         listed: list[list[Exposed]] = [[], [], []]
@@ -158,7 +159,7 @@ def decide(
                 if columns.size:
                     chosen = found.most_exposed(columns, top)
                     listed[place] += describe(one, found, chosen, past.keys)
-        result.verdict  # noqa: B018  on few threads
+        result = audited.result(Depth.VERDICT)
 
     def passes(changed: Findings) -> bool:
         # Noise and copies change nothing in how many people a combination of numbers is about.
@@ -166,6 +167,7 @@ def decide(
 
     return ReleaseDecision(
         name=past.releases[-1].name,
+        audited=audited,
         result=result,
         before=_standing(findings, [before for _, before in pairs], sections=first),
         after=_standing(findings, [one.linear for one, _ in pairs], sections=len(plan.releases)),

@@ -16,7 +16,7 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.result_parts import MOST_LISTED, TOP, Setting, SettingKind
-from sightline.errors import MissingExtra
+from sightline.errors import MissingExtra, require
 from sightline.format import count, number, number_at_most, parameter, percent, percent_at_least
 from sightline.report import style
 from sightline.report.figures import FIGURES, ReportFigure
@@ -32,6 +32,7 @@ from sightline.report.wording import (
     domain_words,
     ends_words,
     how,
+    independent_words,
     limit_line,
     noise_range,
     one_line,
@@ -144,6 +145,7 @@ def _environment() -> Any:
         secret_line=secret_line,
         accuracy_words=accuracy_words,
         domain_words=domain_words,
+        independent_words=independent_words,
         relative_error_words=relative_error_words,
         count=count,
         most_alike=TOP,
@@ -157,8 +159,13 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
 
     ``publishable`` leaves out what is for the table's owner only. ``date`` is printed as it is given.
     """
+    require(
+        not result.not_computed or bool(result.more_to_change),
+        "a result with every section, for a page",
+        got=f"one without {result.not_computed[0]}" if result.not_computed else "",
+        fix="audit the plan with full=True",
+    )
     shown = result.publishable() if publishable else result
-    _ = shown.what_to_change  # the page lists all of it: its first screen chooses among all, too
     css, script = _asset("report.css"), _asset("report.js")
     drawn = {figure.name: _figure(figure, shown) for figure in FIGURES if figure.drawable(shown)}
     placed: list[str] = []

@@ -25,6 +25,7 @@ from sightline.report.wording import (
     domain_words,
     ends_words,
     how,
+    independent_words,
     noise_range,
     one_line,
     recipes_of,
@@ -82,7 +83,7 @@ def _print_sections(result: AuditResult, screen: Console) -> None:
     )
     screen.print(
         f"{count(result.records, 'record')} in {count(result.signatures, 'signature')}; "
-        f"{count(result.cells, 'published number')}, {result.rank:,} of them linearly independent "
+        f"{count(result.cells, 'published number')}{independent_words(result)} "
         f"in {one_line(result.secret)}",
         markup=False,
     )

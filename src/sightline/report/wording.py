@@ -456,6 +456,11 @@ def domain_words(result: AuditResult) -> str:
             return f"one of {result.category_count or 'several'} categories"
 
 
+def independent_words(result: AuditResult) -> str:
+    """How many of the published numbers are independent, after their number; nothing if nobody asked."""
+    return "" if result.rank is None else f", {result.rank:,} of them linearly independent"
+
+
 def status_words(status: VerdictStatus | None) -> str:
     """The verdict in a few words."""
     match status:

@@ -13,7 +13,7 @@ from tests.auditing.continual.running_plans import decoder_of, plan_of, table
 class TestLargePlans:
     def test_the_verdict_alone_leaves_out_what_each_release_adds(self) -> None:
         plan = plan_of(table([1, 2, 2, 7]), 8, {"mechanism": "tree", "noise_multiplier": 0.2})
-        alone, whole = sl.audit(plan, verdict_only=True, full=True), sl.audit(plan)
+        alone, whole = sl.audit(plan, verdict_only=True, full=True), sl.audit(plan, full=True)
         assert alone.verdict == whole.verdict
         assert alone.exposed == whole.exposed
         assert alone.budget == whole.budget

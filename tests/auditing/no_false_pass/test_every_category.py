@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from sightline.auditing.findings import find
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, exact_risk
 
 
@@ -30,7 +29,7 @@ def test_the_category_that_was_left_out_is_told_too() -> None:
     )
     findings = find(plan, membership_of(parts, [["", *[None] * 4], others, others]))
     assert findings.linear.linear.categories == ("cold", "flu", "well"), "no category is a reference"
-    result = assemble(findings)
+    result = assembled(findings)
     worst = result.exposed[0]
     assert (worst.category, worst.size) == ("well", 1)
     assert worst.remaining_uncertainty == result.least_remaining_uncertainty
@@ -119,7 +118,7 @@ def test_a_recipe_for_the_reference_category_gives_its_indicator() -> None:
     answers = {("all", category): float(values.count(category)) for category in categories} | {
         ("but one", ""): float(values[1:].count("well"))
     }
-    exposed = assemble(findings).exposed
+    exposed = assembled(findings).exposed
     told = [one for one in exposed if one.size == 1 and one.identifiable]
     assert {one.category for one in told} == {"well"}
     for one in told:

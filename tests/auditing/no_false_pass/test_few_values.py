@@ -10,9 +10,8 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.findings import find
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Occurring, Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, exact_risk, names, written
 
 
@@ -37,20 +36,20 @@ def test_a_yes_or_no_stored_as_a_number_does_not_pass_unseen(tmp_path: Path) -> 
     stored = [f"p{i},f,{i % 2}" for i in range(12)]
     truth = exact_risk(np.array([0.0, 1.0]), 0.35) / 0.25
     assert truth == pytest.approx(0.225, abs=5e-4)
-    result = sl.audit(written_with_prior(tmp_path, stored, "uniform"))
+    result = sl.audit(written_with_prior(tmp_path, stored, "uniform"), full=True)
     assert result.verdict.status == "not shown"
     assert names(result) == {"few_values"}
     assert "2 values are all or nearly all that x takes in the table" in result.verdict.text
     assert "2 values" not in result.publishable().to_json()
     # Judged as what it is, it fails.
-    judged = sl.audit(written_with_prior(tmp_path, stored, "two-point"))
+    judged = sl.audit(written_with_prior(tmp_path, stored, "two-point"), full=True)
     assert judged.verdict.status == "failed"
     assert judged.least_remaining_uncertainty is not None
     assert judged.least_remaining_uncertainty.lower == pytest.approx(truth, rel=0.02)
     assert judged.least_remaining_uncertainty.lower <= truth <= judged.least_remaining_uncertainty.upper
     assert judged.prior == "values at either end, with even chances, from 0 to 1"
     # Accepted by name, it passes and says so.
-    accepted = sl.audit(written_with_prior(tmp_path, stored, "uniform", accept=("few_values",)))
+    accepted = sl.audit(written_with_prior(tmp_path, stored, "uniform", accept=("few_values",)), full=True)
     assert accepted.verdict.passed
     assert "The plan accepts: 2 values are all or nearly all that x takes" in accepted.verdict.text
     assert accepted.least_remaining_uncertainty is not None
@@ -92,7 +91,7 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     plan = plan_of({"name": "count", "noise_stddev": 2.0}, data={**DATA, **data}, limits=LIMIT)
     feature = {"feature": Feature.INDICATOR, "parameter": "a"} if "categories" in data else {}
     part = partition(0, "count", statistic=Statistic.SUM, **feature)
-    result = assemble(find(plan, membership_of([part], [["", "", ""]])))
+    result = assembled(find(plan, membership_of([part], [["", "", ""]])))
     (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty (variance" in s]
     assert sentence.startswith(f"On average over {prior}")
     assert "who knows the groups and the noise" in sentence

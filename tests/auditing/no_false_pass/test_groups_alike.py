@@ -14,9 +14,8 @@ import sightline as sl
 from sightline.auditing.findings import find
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, names, written
 
 
@@ -43,7 +42,7 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
         limits={"remaining_uncertainty": 0.95},
     )
     findings = find(plan, membership_of([partition(0, "ill", statistic=Statistic.SUM)], [[""] * rows]))
-    cells = assemble(findings, totals=lambda question: np.array([[float(total)]])).homogeneous
+    cells = assembled(findings, totals=lambda question: np.array([[float(total)]])).homogeneous
     shares = [posterior_share(rows, total, noise, even_counts=even) for even in (False, True)]
     by_hand = min(
         *(4 * pi * (1 - pi) for pi in shares),
@@ -62,7 +61,7 @@ def test_nobody_of_forty_is_ill(tmp_path: Path) -> None:
     data: dict[str, object] = {"kind": "boolean"}
     # The noise alone keeps exp(-1/9) = 89.5 % against whoever knows the others: 90 % asks for more.
     path = written(tmp_path, rows, release, data=data, limit=0.9)
-    result = sl.audit(path)
+    result = sl.audit(path, full=True)
     assert result.least_remaining_uncertainty is not None
     assert result.least_remaining_uncertainty.lower > 0.9
     assert names(result) == {"homogeneous"}
@@ -78,15 +77,19 @@ def test_nobody_of_forty_is_ill(tmp_path: Path) -> None:
     assert published.unverified == ()
     assert published.verdict.passed is False
     assert "alike" not in published.to_json()
-    accepted = sl.audit(written(tmp_path, rows, release, data=data, accept=("homogeneous",), limit=0.9))
+    accepted = sl.audit(
+        written(tmp_path, rows, release, data=data, accept=("homogeneous",), limit=0.9), full=True
+    )
     assert accepted.verdict.status is VerdictStatus.PASSED
     assert (
         "The plan accepts: 1 number is about rows that are nearly all alike, and tells the values of 40 rows"
         in accepted.verdict.text
     )
     mixed = [f"p{i},f,{'true' if i % 2 else 'false'}" for i in range(40)]
-    assert sl.audit(written(tmp_path, mixed, release, data=data, limit=0.9)).verdict.passed
-    assert sl.audit(written(tmp_path, rows, release, data=data)).verdict.passed  # guaranteed by the noise
+    assert sl.audit(written(tmp_path, mixed, release, data=data, limit=0.9), full=True).verdict.passed
+    assert sl.audit(
+        written(tmp_path, rows, release, data=data), full=True
+    ).verdict.passed  # guaranteed by the noise
 
 
 @pytest.mark.slow

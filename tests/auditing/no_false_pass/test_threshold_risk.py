@@ -13,9 +13,8 @@ from sightline.auditing.findings import find
 from sightline.auditing.result import VerdictStatus
 from sightline.bounds.coin import coin_risk
 from sightline.cli import main
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, RowValues, Statistic
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, written
 
 
@@ -143,13 +142,13 @@ def test_enough_noise_on_thresholds_and_means_passes() -> None:
         partition(1, "mean"),
     ]
     values = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.array([1.0, 4.0, 8.0]))
-    result = assemble(find(plan, membership_of(parts, [[""] * 3] * 2), values=lambda: values))
+    result = assembled(find(plan, membership_of(parts, [[""] * 3] * 2), values=lambda: values))
     assert result.verdict.status is VerdictStatus.PASSED
     # The advice for a plan with too little noise is enough, audited again.
     small = plan.model_copy(
         update={"releases": tuple(r.model_copy(update={"noise_stddev": 0.2}) for r in plan.releases)}
     )
-    weak = assemble(find(small, membership_of(parts, [[""] * 3] * 2), values=lambda: values))
+    weak = assembled(find(small, membership_of(parts, [[""] * 3] * 2), values=lambda: values))
     assert weak.verdict.passed is False
     (change,) = [one for one in weak.what_to_change if one.noise_factor is not None]
     more = plan.model_copy(

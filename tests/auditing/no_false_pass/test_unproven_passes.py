@@ -16,9 +16,8 @@ from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic, UnauditedRows
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, names, written
 
 MEAN = ("SELECT AVG(x) FROM data", 40.0)
@@ -31,7 +30,7 @@ EMPTY = ("SELECT AVG(x) FROM data WHERE sex = ' f'", 40.0)
 def accepted_pass(path: str, name: str, words: str) -> None:
     """The plan passes, and its verdict and its result say what it accepts."""
     assert main(["audit", path]) == 0
-    result = sl.audit(path)
+    result = sl.audit(path, full=True)
     assert result.verdict.status is VerdictStatus.PASSED
     assert f"The plan accepts: {words}" in result.verdict.text
     (one,) = result.unverified
@@ -84,7 +83,7 @@ def test_a_row_without_a_secret_is_harmless_if_the_engine_says_that_no_release_t
     plan, membership = hand_made()
     for unaudited, expected in (((), {"dropped"}), ((UnauditedRows(),), set())):
         one_dropped = replace(membership, dropped=1, unaudited=unaudited)
-        assert names(assemble(find(plan, one_dropped))) == expected
+        assert names(assembled(find(plan, one_dropped))) == expected
 
 
 def hand_made(**changes: object) -> tuple[object, Membership]:
@@ -94,13 +93,13 @@ def hand_made(**changes: object) -> tuple[object, Membership]:
 
 def test_rows_that_only_the_sql_aggregates_are_counted() -> None:
     plan, membership = hand_made()
-    assert assemble(find(plan, membership)).verdict.status is VerdictStatus.PASSED
+    assert assembled(find(plan, membership)).verdict.status is VerdictStatus.PASSED
     counted = replace(membership, unaudited=(UnauditedRows(unkeyed=2),))
-    result = assemble(find(plan, counted))
+    result = assembled(find(plan, counted))
     assert names(result) == {"published_but_dropped"}
     assert result.verdict.status is VerdictStatus.NOT_SHOWN
     plan, _ = hand_made(accept=["published_but_dropped"])
-    assert assemble(find(plan, counted)).verdict.status is VerdictStatus.PASSED
+    assert assembled(find(plan, counted)).verdict.status is VerdictStatus.PASSED
 
 
 def test_moments_judged_near_the_true_values_alone_never_pass() -> None:
@@ -111,14 +110,14 @@ def test_moments_judged_near_the_true_values_alone_never_pass() -> None:
     results = []
     for accept in ([], ["local"]):
         plan = plan_of({"name": "squares", "noise_stddev": 40.0}, limits={**LIMIT, "accept": accept})
-        results.append(assemble(find(plan, membership, values=lambda: values)))
-        without_values = assemble(find(plan, membership))
+        results.append(assembled(find(plan, membership, values=lambda: values)))
+        without_values = assembled(find(plan, membership))
         assert without_values.verdict.status is VerdictStatus.NOT_SHOWN, "nothing was bounded at all"
     assert [one.verdict.status for one in results] == [VerdictStatus.NOT_SHOWN] * 2
     assert names(results[0]) == names(results[1]) == {"local"}
     # Twenty times the noise keeps the limit by itself: e^(-(100/800)²/4).
     plan = plan_of({"name": "squares", "noise_stddev": 800.0}, limits=LIMIT)
-    assert assemble(find(plan, membership, values=lambda: values)).verdict.guaranteed
+    assert assembled(find(plan, membership, values=lambda: values)).verdict.guaranteed
 
 
 def test_squares_of_a_few_people_do_not_pass_by_acceptance() -> None:
@@ -140,7 +139,7 @@ def test_a_failed_plan_fails_whatever_it_accepts() -> None:
         limits={**LIMIT, "accept": [name.value for name in AssumptionName]},
     )
     membership = membership_of([partition(0, "mean")], [["a", "b", "b"]])
-    assert assemble(find(plan, membership)).verdict.status is VerdictStatus.FAILED
+    assert assembled(find(plan, membership)).verdict.status is VerdictStatus.FAILED
 
 
 def test_only_assumptions_that_exist_can_be_accepted() -> None:

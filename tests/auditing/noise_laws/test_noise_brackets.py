@@ -13,7 +13,6 @@ import sightline as sl
 from sightline.auditing import findings
 from sightline.auditing.findings import find, findings_with
 from sightline.auditing.result import AuditResult, VerdictStatus
-from sightline.jobs.assemble import assemble
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,
@@ -23,7 +22,7 @@ from sightline.report.page import report_html
 from sightline.tables.membership import Feature
 from tests.auditing import fuzz_noise_laws
 from tests.auditing.fuzz_noise_laws import DATA, check_plan
-from tests.auditing.hand_made import membership_of, plan_of
+from tests.auditing.hand_made import assembled, membership_of, plan_of
 from tests.auditing.noise_laws.priced_plans import total
 
 
@@ -184,7 +183,7 @@ def test_what_exact_numbers_give_away_has_no_error() -> None:
         {"name": "b", "noise": {"law": "none"}},
         limits={"remaining_uncertainty": 1e-9},
     )
-    result = assemble(find(plan, membership_of([total(0), total(1)], [["", "", ""], [None, "", ""]])))
+    result = assembled(find(plan, membership_of([total(0), total(1)], [["", "", ""], [None, "", ""]])))
     assert result.verdict.status is VerdictStatus.FAILED
     worst = result.exposed[0]
     assert worst.remaining_uncertainty is not None
@@ -203,7 +202,7 @@ def test_what_exact_numbers_give_away_has_no_error() -> None:
 @pytest.mark.slow
 def test_the_page_says_that_no_budget_covers_exact_numbers() -> None:
     plan = plan_of({"name": "a", "noise": {"law": "none"}})
-    page = report_html(assemble(find(plan, membership_of([total()], [["", "", ""]]))))
+    page = report_html(assembled(find(plan, membership_of([total()], [["", "", ""]]))))
     assert "published exactly: no budget covers that" in page
 
 

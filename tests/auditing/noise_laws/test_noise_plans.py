@@ -16,10 +16,9 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text, publishable_plan_text, read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
-from sightline.jobs.assemble import assemble
 from sightline.tables.membership import Feature
 from tests.auditing.fuzz_noise_laws import DATA, YES_OR_NO
-from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
 from tests.auditing.noise_laws.priced_plans import DELTA, priced, total
 
 
@@ -46,7 +45,7 @@ def test_a_record_on_its_own_with_little_noise_fails(noise: Any, changes: dict[s
         {"name": "a", "noise": noise, "times": times}, limits={"remaining_uncertainty": 0.3}, **changes
     )
     part = total(feature=Feature.INDICATOR, parameter="a") if category else total()
-    result = assemble(find(plan, membership_of([part], [["big"] * 9 + ["one"]])))
+    result = assembled(find(plan, membership_of([part], [["big"] * 9 + ["one"]])))
     assert result.verdict.status is VerdictStatus.FAILED
     assert result.verdict.below_limit == 1
 
@@ -57,7 +56,7 @@ def test_much_gaussian_noise_does_not_hide_what_little_laplace_noise_shows() -> 
         {"name": "b", "noise": {"law": "laplace", "stddev": 0.5}},
         limits={"remaining_uncertainty": 0.3},
     )
-    result = assemble(find(plan, membership_of([total(0), total(1)], [["", "", ""], [None, "", None]])))
+    result = assembled(find(plan, membership_of([total(0), total(1)], [["", "", ""], [None, "", None]])))
     assert result.verdict.status is VerdictStatus.FAILED
     assert result.verdict.below_limit == 1
 
@@ -69,7 +68,7 @@ def test_a_factor_on_a_mix_is_audited_before_it_is_proposed() -> None:
         limits={"remaining_uncertainty": 0.8},
     )
     membership = membership_of([total(0), total(1)], [["", "", ""], [None, "", ""]])
-    (change,) = [one for one in assemble(find(plan, membership)).what_to_change if one.noise_factor]
+    (change,) = [one for one in assembled(find(plan, membership)).what_to_change if one.noise_factor]
     assert change.noise_factor is not None
 
     def least(factor: float) -> float:
