@@ -286,7 +286,6 @@ REFUSED = [
     ("income", "SELECT SUM(LEAST(income, age)) FROM data", "a whole power of it"),
     ("income", "SELECT SUM(LEAST(GREATEST(income, 5), 5)) FROM data", "a whole power of it"),
     ("income", "SELECT SUM(COALESCE(age, income)) FROM data", "a whole power of it"),
-    ("income", "SELECT SUM(ABS(income)) FROM data", "a whole power of it"),
     ("income", "SELECT SUM(CASE WHEN income > 5 THEN income ELSE 5 END) FROM data", "ELSE 0"),
     ("blood", "SELECT SUM(age * blood) FROM data", "a count of categories"),
     # conditions on the secret

@@ -2,7 +2,8 @@
 
 The oracle is the text as it stands, on a table with other secrets. Every number of a cell must be in its
 answer, every number of its answer that the secrets change must be that of a cell, and the secret of a row
-that is in no cell must change nothing.
+that is in no cell must change nothing. Nor may an exchange of secrets among rows with the same cells,
+whatever is computed with their numbers.
 """
 
 from __future__ import annotations
@@ -150,6 +151,10 @@ def difference(
                 numbers = [value for value in second if isinstance(value, float)]
                 if not all(_near(number, [*totals[1], *before, 0.0]) for number in numbers):
                     return "a number that the secrets change is in no cell"
+    _exchange(connection, signature, subject, draw)
+    if not _same(_answer(connection, sql), answers[1]):
+        return "an exchange of secrets within the cells changes the answer"
+    connection.execute(f"UPDATE data SET {secret} = kept.{secret} FROM kept WHERE data.{key} = kept.{key}")
     for row in draw.sample(outside, min(3, len(outside))):
         seed = draw.randrange(10**6)
         other = _OTHER[secret].format(key=key, seed=seed)
@@ -157,6 +162,36 @@ def difference(
         if _answer(connection, sql) != answers[1]:
             return f"the secret of row {row}, which is in no cell, changes the answer"
     return ""
+
+
+def _exchange(
+    connection: duckdb.DuckDBPyConnection, signature: dict[int, int], subject: Subject, draw: random.Random
+) -> None:
+    """Let rows of the same cells exchange their secrets; table ``kept`` has them as they were."""
+    key, secret = subject.record, subject.secret
+    connection.execute(f"CREATE OR REPLACE TABLE kept AS SELECT {key}, {secret} FROM data")
+    values = dict(connection.execute("SELECT * FROM kept").fetchall())
+    classes: dict[int, list[int]] = {}
+    for row, place in signature.items():
+        if values[row] is not None:
+            classes.setdefault(place, []).append(row)
+    pairs = [pair for own in classes.values() for pair in zip(own, draw.sample(own, len(own)), strict=True)]
+    listed = ", ".join(f"({row}, {other})" for row, other in pairs)
+    connection.execute(
+        f"UPDATE data SET {secret} = kept.{secret} FROM kept, (VALUES {listed}) AS pairs(a, b) "
+        f"WHERE data.{key} = pairs.a AND kept.{key} = pairs.b"
+    )
+
+
+def _same(one: Lines, other: Lines) -> bool:
+    """Whether two answers are the same, but for the last digits of their numbers."""
+
+    def coarse(lines: Lines) -> Lines:
+        return sorted(
+            (tuple(f"{v:.4g}" if isinstance(v, float) else v for v in line) for line in lines), key=repr
+        )
+
+    return one == other or coarse(one) == coarse(other)
 
 
 def hunt(seed: int, *, seconds: float = float("inf"), number: float = float("inf")) -> dict[str, int]:

@@ -240,3 +240,15 @@ def test_a_table_of_python_s_may_be_called_df() -> None:
     ]
     ours, plain = map(sl.audit, plans)
     assert ours.least_remaining_uncertainty == plain.least_remaining_uncertainty
+
+
+@pytest.mark.parametrize(
+    "item", ["COUNT(*) * (SELECT SUM(x) FROM data)", "SUM(age) - (SELECT SUM(x) FROM data)"]
+)
+def test_a_number_of_another_select_is_computed_with_after_its_noise(folder: Path, item: str) -> None:
+    """A stated deviation is that of the sum, and the published number may be 60 times the sum."""
+    stated = plan(folder, f"SELECT {item} FROM data", data={"public": ["age"]})
+    del stated["privacy"]
+    stated["release"][0]["noise"] = {"stddev": 500.0}
+    result = sl.audit(stated)
+    assert [one.name for one in result.unverified] == ["noise_first"]

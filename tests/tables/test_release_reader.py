@@ -297,7 +297,6 @@ REFUSED = {
     "SELECT AVG(load) FROM data WHERE age IN areas": "a column of the table",
 }
 REFUSED_OTHERS = [
-    ("ill", "SELECT AVG(POWER(ill, 2)) FROM data", "a whole power"),
     ("ill", "SELECT COUNT(*) FROM data WHERE ill = 'yes'", "the boolean secret itself"),
     ("ill", "SELECT COUNT(*) FROM data WHERE ill OR solar GROUP BY region", "the boolean secret itself"),
     ("ill", "SELECT COUNT(*) FROM data GROUP BY NOT ill", "GROUP BY the secret, or a function of it alone"),

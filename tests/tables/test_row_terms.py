@@ -73,6 +73,15 @@ READ = {  # the secret, the item, and how many sums of the secret carry its nois
     "SUM((x - 3) * (x - 5))": ("x", 2),
     "SUM((k - 3) * w) / 10": ("k", 1),
     "SUM(CASE WHEN k = 0 THEN 0 WHEN k < 5 THEN w ELSE 2 * w END)": ("k", 2),
+    "AVG(ABS(x - 20))": ("x", 2),
+    "SUM(GREATEST(x - 20, 0))": ("x", 1),
+    "SUM(GREATEST(20 - x, 0) * w)": ("x", 1),
+    "AVG(LEAST(2 * x + 1, 7))": ("x", 1),
+    "AVG(POWER(x - 3, 2))": ("x", 2),
+    "SUM(CASE WHEN x > 20 THEN x - 20 ELSE 0 END)": ("x", 1),
+    "SUM(CASE WHEN x < 20 THEN (20 - x) / 20 ELSE 0 END)": ("x", 1),
+    "SUM(w * CASE WHEN x > 20 THEN 20 + 0.6 * (x - 20) ELSE x END)": ("x", 2),
+    "SUM(LEAST(x - 3, 5))": ("x", 1),
 }  # fmt: skip
 
 
@@ -282,9 +291,9 @@ REFUSED = {
     "AVG(CASE WHEN x > 3 THEN w ELSE 1 END)": "x",
     "SUM(CASE WHEN x > age THEN 1 ELSE 2 END)": "x",
     "SUM(x / (x - 60))": "x",
-    "SUM(ABS(x - 3))": "x",
     "SUM(LEAST(x, age) - 3)": "x",
-    "SUM(LEAST(x - 3, 5))": "x",
+    "SUM(CASE WHEN x > 3 THEN x - 2 ELSE 0 END)": "x",
+    "SUM(ABS(x - 3) * x)": "x",
     "SUM(LEAST(x, 5) * x)": "x",
     "MAX(x - 3)": "x",
     "SUM(POWER(x, 0.5) + 1)": "x",

@@ -32,6 +32,14 @@ MOST_DIGITS = 6  # after the point, of weights that become whole numbers
 NARROW = 1 << 12  # whole numbers in a range of this length need no dictionary
 
 
+def _number_in(text: str) -> float:
+    """A weight as a number; a text in the place of one is refused."""
+    try:
+        return float(text)
+    except ValueError:
+        refuse("weights that are numbers", got="a text", fix="add up numbers, and write texts beside them")
+
+
 @frozen(eq=True)
 class CodedKey:
     """One grouping key under one condition, or a condition by itself, as a small number per row.
@@ -69,7 +77,7 @@ class CodedKey:
     def numbers(self, words: PackedCodes) -> FloatArray:
         """This key's value as a number in packed words (words × rows); NaN where it is none."""
         values = np.full(self.size, np.nan)
-        values[self.first :] = [np.nan if text == "NULL" else float(text) for text in self.texts]
+        values[self.first :] = [np.nan if text == "NULL" else _number_in(text) for text in self.texts]
         return np.asarray(values[self.place.codes(words)])
 
     def differences_kept(self, words: PackedCodes) -> bool:

@@ -368,6 +368,8 @@ def _feature(factors: list[exp.Expr], node: exp.Expr, secret: Secret) -> SecretT
         if band.low < band.high and secret.kind is SecretKind.NUMBER:
             return SecretTest(feature=Feature.CLIPPED, parameter=band)
     total = sum(_power(factor, secret) for factor in factors)
+    if secret.kind is SecretKind.BOOLEAN and total <= 100:
+        return SecretTest(feature=Feature.VALUE)  # a power of 0 or 1 is itself
     if secret.kind is not SecretKind.NUMBER or not total <= 100:
         refuse(
             "AVG or SUM of the secret, of a whole power of it, or of it clipped by LEAST and GREATEST",

@@ -141,9 +141,14 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
 
 def _read_selects(release: Unfolded, *, subject: Subject, schema: Schema) -> list[ReleaseQuery]:
     """Read each SELECT of a release."""
-    simple = [one for select in release.selects for one in rewritten(select)]
-    read = [_read_select(select, subject=subject, schema=schema) for select in simple]
-    return [_computed_with(one, release.after) for one in read]
+    read = []
+    for select in release.selects:
+        after = release.after or shown(select)
+        whole, *numbers = rewritten(select)
+        read.append(_computed_with(_read_select(whole, subject=subject, schema=schema), release.after))
+        # The one number of a SELECT apart is not published: items of the whole are computed with it.
+        read += [_computed_with(_read_select(one, subject=subject, schema=schema), after) for one in numbers]
+    return read
 
 
 def _computed_with(query: ReleaseQuery, after: str) -> ReleaseQuery:

@@ -39,6 +39,7 @@ from sightline.values import frozen
 _STRICT = (exp.Column, exp.Literal, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Neg)
 MOST_SUMS = 8  # of the secret that one aggregate is written as: each of them carries noise
 _HIGHEST_POWER = 100
+_MEET = 1e-12
 _MOST_TERMS, _MOST_NODES = 20, 600  # of one number: people write a few terms of a dozen nodes
 
 
@@ -49,7 +50,7 @@ class RowFeature(NamedTuple):
     parameter: float | Band | SecretTest | None = None
 
 
-_ONE, _HAS = RowFeature("one"), RowFeature("has")
+_ONE, _HAS, _LINEAR = RowFeature("one"), RowFeature("has"), RowFeature("power", 1.0)
 Terms = dict[RowFeature, exp.Expr]  # the public number, bound, that each feature is multiplied by
 
 
@@ -175,10 +176,22 @@ class _Algebra:
                 return self._times(self._number(node.this), self._number(inverse))
             case exp.Pow() if number and secret.is_value(node.this):
                 return self._of_power(constant_of(node.expression))
+            case exp.Pow() if number and constant_of(node.expression) in (2, 3, 4):
+                base = self._number(node.this)
+                whole = base
+                for _ in range(int(constant_of(node.expression)) - 1):
+                    whole = self._times(whole, base)
+                return whole
+            case exp.Abs() if number:
+                zero = [_number(0)]
+                above = self._bent(exp.Greatest(this=node.this.copy(), expressions=zero))
+                below = self._bent(exp.Least(this=node.this.copy(), expressions=[_number(0)]))
+                return self._plus(above, _scaled(below, _number(-1)))
             case exp.Least() | exp.Greatest() if number:
-                return self._clipped(node)
+                return self._bent(node)
             case exp.Case() if not node.this:
-                return self._case(node)
+                lines = self._bent_by_case(node) if number else []
+                return lines[0] if lines else self._case(node)
             case exp.Cast() if node.args["to"].this in NUMBERS and _is_condition(node.this):
                 return replace(self._truth(node.this), needs_secret=self._is_secret_s(node.this) or None)
             case exp.Cast() if node.args["to"].this is exp.DType.DOUBLE:
@@ -219,6 +232,72 @@ class _Algebra:
         feature = RowFeature("clipped", Band(low=low, high=high))
         self.meant[feature] = node
         return _Row(terms={feature: _number(1)}, needs_secret=True)
+
+    def _bent(self, node: exp.Least | exp.Greatest) -> _Row:
+        """LEAST or GREATEST of the secret, or of a line of it such as ``x - 50``, and of constants."""
+        parts = [one.unnest() for one in (node.this, *node.expressions)]
+        lines = [self._line(one) for one in parts if self.secret.scope.mentions_secret(one)]
+        levels = [constant_of(one) for one in parts if not self.secret.scope.mentions_secret(one)]
+        if (
+            lines in ([], [[]], [[(1.0, 0.0)]])
+            or len(lines) > 1
+            or not levels
+            or any(map(math.isnan, levels))
+        ):
+            return self._clipped(node)
+        ((slope, start),) = lines[0]
+        least = isinstance(node, exp.Least)
+        level = ((min if least else max)(levels) - start) / slope
+        return self._plus(
+            _scaled(self._beyond(level, above=least is (slope < 0)), _number(slope)),
+            _Row(terms={_ONE: _number(start)}),
+        )
+
+    def _bent_by_case(self, case: exp.Case) -> list[_Row]:
+        """``CASE WHEN x > 50 THEN x - 50 ELSE 0 END``: two lines of the secret that meet where it is divided.
+
+        Nothing of another CASE: which rows it adds up depends on the secret.
+        """
+        default = case.args.get("default")
+        if len(case.args["ifs"]) != 1 or default is None:
+            return []
+        (branch,) = case.args["ifs"]
+        test = branch.this.unnest()
+        if not isinstance(test, exp.GT | exp.GTE | exp.LT | exp.LTE) or not self.secret.is_value(test.this):
+            return []
+        level = constant_of(test.expression)
+        lines = [line for one in (branch.args["true"], default) for line in self._line(one.unnest())]
+        if math.isnan(level) or len(lines) != 2 or not any(slope for slope, _ in lines):
+            return []
+        (slope, start), (other, begin) = lines
+        # They meet but for the rounding of their constants; the engine compares both forms in every row.
+        if not math.isclose(slope * level + start, other * level + begin, rel_tol=_MEET, abs_tol=_MEET):
+            return []
+        bend = self._beyond(level, above=isinstance(test, exp.GT | exp.GTE))
+        line = _Row(terms={_ONE: _number(begin - (slope - other) * level)})
+        if other:
+            line = self._plus(line, _scaled(self._of_power(1.0), _number(other)))
+        row = self._plus(_scaled(bend, _number(slope - other)), line)
+        # In a row without a secret it is what ELSE says.
+        return [replace(row, needs_secret=bool(other))] if other or not begin else []
+
+    def _beyond(self, level: float, *, above: bool) -> _Row:
+        """The larger, or the smaller, of the secret and a level."""
+        value = bound_column(self.secret.scope.secret, DATA)
+        kind = exp.Greatest if above else exp.Least
+        return self._clipped(kind(this=value, expressions=[_number(level)]))
+
+    def _line(self, node: exp.Expr) -> list[tuple[float, float]]:
+        """The slope and the start of a number that is a line of the secret with constants; else nothing."""
+        if has(node, exp.Case, exp.If, exp.Abs, exp.Least, exp.Greatest, exp.Coalesce):
+            return []  # bent itself; nested ones would be read again and again
+        try:
+            terms = dict(self._number(node).terms)
+        except (_Refused, InvalidPlan):
+            return []
+        slope = _constant(terms.pop(_LINEAR, _number(0)))
+        start = sum(_constant(terms.pop(one, _number(0))) for one in (_ONE, _HAS))
+        return [] if terms or math.isnan(slope + start) else [(slope, start)]
 
     def _case(self, case: exp.Case) -> _Row:
         """CASE: by a public condition one branch or the other, by the secret a sum of both."""
@@ -396,9 +475,30 @@ def _refuse() -> NoReturn:
 
 
 def _number(value: float) -> exp.Expr:
-    """A whole number as SQL."""
-    literal = exp.Literal.number(abs(int(value)))
+    """A number as SQL."""
+    if not float(value).is_integer() and "e" in repr(float(value)):
+        raise _Refused
+    literal = exp.Literal.number(abs(int(value)) if float(value).is_integer() else repr(abs(float(value))))
     return exp.Neg(this=literal) if value < 0 else literal
+
+
+def _constant(node: exp.Expr) -> float:
+    """The value of arithmetic with constants; NaN of anything else."""
+    plain = node.unnest()
+    if not isinstance(plain, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Neg):
+        return constant_of(plain)
+    one = _constant(plain.this)
+    if isinstance(plain, exp.Neg):
+        return -one
+    other = _constant(plain.expression)
+    match plain:
+        case exp.Add():
+            return one + other
+        case exp.Sub():
+            return one - other
+        case exp.Mul():
+            return one * other
+    return one / other if other else math.nan
 
 
 def _is_condition(node: exp.Expr) -> bool:
