@@ -177,7 +177,11 @@ class OpenAudit:
         if _asked(self.slack):
             sections["slack"] = self.slack()
         if _asked(self.enough):
-            sections["what_to_change"] = tuple(one for one in self.enough() if one.reaches_limit)
+            reached = [one for one in self.enough() if one.reaches_limit]
+            if _asked(self.designed_noise):
+                groups = [one for one in reached if one.kind is not ChangeKind.NOISE]
+                reached = [*groups, *self.designed_noise()]
+            sections["what_to_change"] = tuple(reached)
             sections["tried"] = tuple(one.action for one in self.enough() if not one.reaches_limit)
         if _asked(self.so_nobody_is_certain):
             sections["so_nobody_is_certain"] = self.so_nobody_is_certain()
