@@ -87,7 +87,7 @@ def test_the_proposal_passes_the_audit_and_costs_less(
     if found.loss_at_least is not None:
         assert found.loss_before < found.loss_at_least <= found.loss_designed
     if name != "category":  # whose condition is enough, but not needed
-        assert found.gap is None or found.gap < 1e-3
+        assert found.gap is None or found.gap < 1e-3 or found.by_attacks
     assert found.attacks_in_all <= 10_000
     assert sum(one.price for one in found.attacks) == pytest.approx(1)
     assert all(one.stddev >= one.stddev_before for one in found.noise)

@@ -17,7 +17,16 @@ from sightline.advising.shared_bound import shared_bound, shared_problem
 from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from tests.advising.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
+from tests.advising.tables import (
+    CATEGORY,
+    COUNTS,
+    HISTOGRAMS,
+    MEANS,
+    NUMBER,
+    YES_OR_NO,
+    plan_for,
+    write_table,
+)
 from tests.advising.test_design_for_the_fit import FIT, closed_form, full_domain, tables_plan
 
 
@@ -43,6 +52,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "known": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "two-point"}},
     "cos2": {"releases": MEANS, "noise": 3.0, "data": NUMBER, "attacker": {"prior": "cos2"}},
     "yes or no": {"releases": COUNTS, "noise": 0.1, "data": YES_OR_NO},
+    "category": {"releases": HISTOGRAMS, "noise": 0.1, "data": CATEGORY},
     "attacker knows": {
         "releases": MEANS,
         "noise": 1.0,
@@ -56,9 +66,12 @@ PLANS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", PLANS)
 def test_no_noise_that_keeps_the_chosen_bounds_has_a_smaller_loss(name: str, tmp_path: Path) -> None:
     task, fitted, chosen = made(plan_for(write_table(tmp_path, people=30), **PLANS[name]), 0.5)
-    bound, problem = shared_bound(task, chosen), chosen.problem
-    best, generator = fitted.total(noise(task, chosen.optimum.u)), np.random.default_rng(3)
-    assert 0.4 * best < bound <= best
+    bound = shared_bound(task, chosen)
+    assert bound <= fitted.total(noise(task, chosen.optimum.u))
+    chosen = chosen.attacked or chosen  # of few values the bound is by linear attacks
+    problem, best = chosen.problem, fitted.total(noise(task, chosen.optimum.u))
+    generator = np.random.default_rng(3)
+    assert 0.35 * best < bound <= best
     for spread in (0.1, 0.5, 2.0):
         for _ in range(10):
             u = chosen.optimum.u * np.exp(generator.uniform(-spread, spread, chosen.optimum.u.size))

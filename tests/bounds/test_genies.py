@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from sightline.arrays import FloatArray
 from sightline.bounds.assessment import assess
 from sightline.bounds.coin import CoinPrior, coin_risk
 from sightline.bounds.few_values import FewValues
@@ -249,3 +251,35 @@ def test_fingerprints_that_all_differ_are_kinds_in_order() -> None:
     assert np.array_equal(_numbered(keys), np.arange(50))
     twice = np.concatenate([keys, keys[:, ::-1]], axis=1)
     assert np.array_equal(_numbered(twice), np.concatenate([np.arange(50), np.arange(50)[::-1]]))
+
+
+@pytest.mark.parametrize("values", [2, 3, 4])
+@pytest.mark.parametrize("several", [False, True])
+def test_slopes_are_the_differences_of_the_bounds(values: int, several: bool) -> None:
+    generator = np.random.default_rng(values)
+    table = (generator.random((5, values, 8)) < 0.4).astype(np.float64)
+    table[:, 0] = 0.0
+    table[-1] = table[0]
+    chances = generator.random(values) + 0.3
+    chances /= chances.sum()
+    counts = generator.integers(1, 4, 5) + 3.0 * several
+    kinds = np.array([[0, 1], [2, 4], [3, 0]]) if several else np.arange(5)[:, None]
+    times = generator.integers(1, 4, kinds.shape) if several else np.ones_like(kinds)
+    precision, step = np.exp(generator.normal(size=8) / 2), 1e-5
+
+    def at(moved: FloatArray) -> Genies:
+        return Genies(
+            columns=table * np.sqrt(precision * np.exp(moved)),
+            chances=chances,
+            counts=counts,
+            usable=np.ones((5, values, values)),
+        )
+
+    for value in range(values):
+        ends = [
+            [at(sign * step * one).of_persons(value, kinds, times) for sign in (1, -1)] for one in np.eye(8)
+        ]
+        differences = np.array([(up - down) / (2 * step) for up, down in ends]).T
+        slopes = at(np.zeros(8)).slopes(value, kinds, times)
+        assert np.abs(slopes).max() > 0.02
+        assert_allclose(slopes, differences, atol=2e-6)

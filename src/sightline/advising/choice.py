@@ -28,6 +28,7 @@ from itertools import combinations
 import numpy as np
 from scipy.sparse import csc_array, csr_array, hstack, vstack
 
+from sightline.advising.crowd_limits import CrowdAt, CrowdLimits, attack_limits
 from sightline.advising.hidden_limits import HiddenLimits
 from sightline.advising.least_noise import (
     MOST_ROUNDS,
@@ -50,6 +51,7 @@ from sightline.advising.task import DesignTask
 from sightline.arrays import AT_A_TIME, NOTICEABLE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.errors import InvalidPlan, require
+from sightline.progress import report
 from sightline.units.unit_block import BoolArray
 
 
@@ -180,6 +182,7 @@ def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
 
 _LEAST = float(np.finfo(np.float64).tiny)
 _ROUGH = 3e-3  # the certified gap of a quick answer
+_MOST_TANGENTS = 12  # rounds of tangents to the bound by all genies at once: most take three to six
 _LARGE_TOLERANCE = 1e-4  # of many rows: a tenth of it takes three times as long
 
 
@@ -188,6 +191,7 @@ class BoundName(StrEnum):
 
     KNOWN = "all other records known"
     HIDDEN = "no other record known"
+    CROWD = "all genies at once"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,6 +203,9 @@ class Chosen:
     optimum: Optimum
     known: IndexArray  # the targets of the first linear limits; the others are the budget's
     hidden: tuple[IndexArray, ...]  # of each kind of limit with hidden others, its targets
+    # Where all genies at once decide, whose tangents are the first linear limits: the least noise with which
+    # linear attacks keep the limits. No noise passes with less.
+    attacked: Chosen | None = None
 
     @property
     def is_hidden(self) -> BoolArray:
@@ -221,7 +228,8 @@ class Chosen:
         target = [
             self.hidden[kind][place] for kind, place in zip(tangents.kind, tangents.target, strict=True)
         ]
-        names = (BoundName.KNOWN,) * self.known.size + (BoundName.HIDDEN,) * len(target)
+        first = BoundName.KNOWN if self.attacked is None else BoundName.CROWD
+        names = (first,) * self.known.size + (BoundName.HIDDEN,) * len(target)
         everyone = np.concatenate([self.known, np.array(target, dtype=np.intp)])
         return everyone, names, np.concatenate([known, prices.tangents * (tangents.matrix @ added)])
 
@@ -235,6 +243,10 @@ class Chosen:
     def recipe(self, place: int) -> FloatArray:
         """The weights on the rows of the best attack on one of the targets of :attr:`attacks`."""
         precisions, tangents = np.asarray(self.problem.rows @ self.optimum.u), self.optimum.tangents
+        if self.attacked is not None:
+            (attacks,) = self.attacked.problem.hidden
+            column = self.targets.columns[:, [int(self.known[place])]].toarray()[:, 0]
+            return np.asarray(attacks.spread(precisions)[0] @ column)
         if place < self.known.size:
             column = self.targets.columns[:, [int(self.known[place])]].toarray()[:, 0]
             return np.asarray(precisions * column)
@@ -266,7 +278,8 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     nobody = np.zeros(len(targets), dtype=np.bool_)
     known = _Choice(targets=targets, hidden=nobody)
     if not targets.can_hide:
-        return known.solved(task)
+        alone = known.solved(task)
+        return alone if task.crowd is None else _in_crowd(task, task.crowd, alone, starts)
     solved = list(if_enough(partial(known.solved, task, tolerance=_ROUGH)))
     places = [one.optimum.u for one in solved] + [task.precisions(one) for one in starts]
     few = task.rows <= MOST_FACTORISED
@@ -293,6 +306,89 @@ def best_noise(task: DesignTask, targets: Targets, starts: Sequence[FloatArray])
     each = zip(again, finals, strict=True)
     last = TOLERANCE if few else _LARGE_TOLERANCE
     return _least([choice.solved(task, tolerance=last, guess=one.optimum.u) for choice, one in each])
+
+
+def _in_crowd(task: DesignTask, crowd: CrowdLimits, alone: Chosen, starts: Sequence[FloatArray]) -> Chosen:
+    """The least noise by all genies at once, from the least against somebody who knows all others."""
+    plain = task.problem()
+    attacked = _by_linear_attacks(task, plain, crowd)
+    u, at = _kept_by_crowd(plain, crowd, alone.optimum.u)
+    for start in map(task.precisions, starts):
+        if plain.loss(start) < plain.loss(u) and (then := crowd.at(np.asarray(plain.rows @ start))).most <= 1:
+            u, at = start, then
+    for rounds in range(1, _MOST_TANGENTS + 1):
+        report("choosing the noise", 1 - 1 / (1 + rounds))
+        persons, values, tangents = at.tangents()
+        linear = csr_array(vstack([csr_array(tangents @ plain.rows), plain.linear]))
+        problem = replace(plain, linear=linear)
+        optimum = least_noise(problem, tolerance=_ROUGH / 10)
+        wanted, then = _kept_by_crowd(plain, crowd, optimum.u)
+        gained = 1 - plain.loss(wanted) / plain.loss(u)
+        if gained > 0:
+            u, at = wanted, then
+        if gained < _ROUGH:
+            break
+    units, k = crowd.units[persons], task.linear.columns_of_unit
+    record = units * k + (values if k > 1 else 0)
+    starting = task.linear.units.starts[units] + (values if k > 1 else 0)
+    targets = replace(
+        attacked.targets, record=record, columns=csc_array(task.linear.table[:, starting], dtype=np.float64)
+    )
+    loss = plain.loss(u)
+    return Chosen(
+        problem=problem,
+        targets=targets,
+        optimum=replace(optimum, u=u, upper=loss, lower=min(attacked.optimum.lower, loss), rounds=rounds),
+        known=np.arange(record.size),
+        hidden=(),
+        attacked=attacked,
+    )
+
+
+def _by_linear_attacks(task: DesignTask, plain: NoiseProblem, crowd: CrowdLimits) -> Chosen:
+    """The least noise with which the best linear attack leaves everyone the limit: no bound asks less."""
+    limits = attack_limits(task.linear, crowd.units, task.limit)
+    problem = replace(plain, hidden=(limits,))
+    nobody = PersonBlocks(kind=np.zeros(0, dtype=np.intp), blocks=())
+    return Chosen(
+        problem=problem,
+        targets=Targets(
+            record=limits.own,
+            columns=limits.columns,
+            known_needed=np.zeros(len(limits)),
+            can_hide=True,
+            people=nobody,
+            person_needed=1.0,
+        ),
+        optimum=least_noise(problem, tolerance=_LARGE_TOLERANCE),
+        known=np.zeros(0, dtype=np.intp),
+        hidden=(np.arange(len(limits)),),
+    )
+
+
+def _kept_by_crowd(plain: NoiseProblem, crowd: CrowdLimits, u: FloatArray) -> tuple[FloatArray, CrowdAt]:
+    """Precisions over nearly the least factor with which all genies at once keep the limits."""
+    broken, kept, guess = -np.inf, np.inf, 0.0  # logarithms of factors, and of what is used at them
+    used_broken = used_kept = 0.0
+    best: tuple[FloatArray, CrowdAt] | None = None
+    while kept - broken > _ROUGH / 10 and guess < np.log(MOST_FACTOR):
+        now = np.clip(u / np.exp(guess), plain.low, 1.0)
+        at = crowd.at(np.asarray(plain.rows @ now))
+        used = float(np.log(max(at.most, _LEAST)))
+        if used <= _ROUGH / 10:
+            kept, used_kept, best = guess, used, (now, at)
+            if used >= -_ROUGH or np.all(now == 1):
+                break
+        else:
+            broken, used_broken = guess, used
+        if np.isinf(kept) or np.isinf(broken):
+            guess += float(np.clip(used, -0.7, 0.7)) + np.copysign(_ROUGH / 10, used)
+        else:
+            share = np.clip(used_broken / (used_broken - used_kept), 0.1, 0.9)
+            guess = broken + (share if used_broken < 1 else 0.5) * (kept - broken)
+    if best is None:
+        raise NotEnough("expected ceilings with which the limits can be kept, got lower ones")
+    return best
 
 
 def _least(solved: Sequence[Chosen]) -> Chosen:

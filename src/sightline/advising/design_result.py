@@ -52,7 +52,7 @@ class Suppressed(ResultPart):
     """What the proposed plan withholds, because no noise below the ceilings is enough. Owner-only."""
 
     withheld: Annotated[tuple[WithheldNumber, ...], Many]
-    at_least: int  # no fewer are enough
+    at_least: int  # no fewer are enough; 0 where nothing is known
 
 
 class DesignedBudget(ResultPart):
@@ -104,6 +104,7 @@ class DesignResult(ResultPart):
     typical_designed: float | None = None
     better_derived: Annotated[tuple[str, ...], Many] = ()  # releases to compute from the fit, not to measure
     periods: int = 1  # of a series: how often all of it is published, with this noise each time
+    by_attacks: bool = False  # whether linear attacks give the lower bound: nothing passes with less
     digits: int | None = None  # that the noise is rounded to; none: as it was found
     secret: str = ""  # of a plan about several
     other_secrets: Annotated[tuple[DesignResult, ...], Many] = ()  # each designed by itself

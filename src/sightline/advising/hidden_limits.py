@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
@@ -26,9 +27,16 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray, parts
 from sightline.errors import InvalidNoise
-from sightline.units.target import TargetPrior
 
 _LIKELIEST = 20  # records that may be seen best after a step
+
+
+class Hides(Protocol):
+    """How much a record hides others: like a number with a precision that may follow what is told of it."""
+
+    def precision(self, information: FloatArray) -> FloatArray: ...
+    def precision_slope(self, information: FloatArray) -> FloatArray: ...
+    def precision_excess(self, information: FloatArray) -> FloatArray: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +50,7 @@ class HiddenLimits:
     removed: FloatArray  # r: how many of its signature do not hide it
     hiders: csc_array  # rows × signatures
     counts: FloatArray  # records of each signature
-    prior: TargetPrior
+    prior: Hides
     seen_best: bool  # whether all hide like the record that is seen best, which is less
 
     def __len__(self) -> int:

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from sightline.advising.choice import Chosen, Targets, best_noise, common_guess, targets_of
+from sightline.advising.crowd_limits import attack_limits
 from sightline.advising.least_noise import NEARLY, TOLERANCE, NotEnough, if_enough
 from sightline.advising.noise_slack import MOST_FACTOR, Search, least_factor, log_odds
 from sightline.advising.shared_bound import shared_bound
@@ -26,9 +27,14 @@ from sightline.progress import report
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _RAISED_ALONE = 2.0
 _ROUNDINGS = 6  # that are tried between up and down
+# Audits with less noise than all genies at once allow: so many, the nearest steps of its logarithm, and which
+# share of what linear attacks allow is tried next.
+_TRIES, _FINEST_STEP, _AT = 5, 0.01, 0.4
+_WALKED = 250  # kinds of persons for whom walks are tried: for more each audit would take half a minute
 # A design for the fit ends this close to its lower bound, when a round gains less than this share of the loss
 # (the first where the bound is within the third, and the second where nothing is proved), or after so many.
 _CLOSE, _STILL, _UNPROVED, _NEAR_BOUND, _MOST_FITS = 1e-6, 1e-7, 1e-4, 0.1, 60
+_STILL_IN_CROWD = 3e-3  # the same where audits with less noise come after it
 _PROVED = 1e-2  # a gap above which a bound by shared noise is looked for
 
 
@@ -39,6 +45,7 @@ class Certified:
     stddevs: FloatArray
     audits: int  # 0 if only estimates say so
     findings: LinearFindings | None = None  # what the audit finds, if it was kept
+    walked: bool = False  # whether it takes walks to find it
 
 
 def certified(task: DesignTask, factors: FloatArray) -> Certified:
@@ -59,6 +66,47 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified:
 
     factor = _by_estimates(task, noise, least=1 / MOST_FACTOR if np.any(raised & ~paid) else 1.0)
     return _audited(task, noise, factor if task.findings.repeatable else factor * (1 + TOLERANCE))
+
+
+def as_low_as_passes(task: DesignTask, proof: Certified) -> Certified:
+    """The noise of a proof over a factor with which the audit still passes: each try is an audit.
+
+    The audit has bounds for few values that are not smooth in the noise, as walks. All noise above its floors
+    is lowered alike, as far as the budget and the best linear attack let it, and less of it again and again.
+    """
+    chosen = task.free & (proof.stddevs > task.floor * (1 + NOTICEABLE))
+    if task.crowd is None or not chosen.any():
+        return proof
+    walked = task.crowd.person.size <= _WALKED
+    attacks = attack_limits(task.linear, task.crowd.units, task.limit)
+
+    def lowered(step: float) -> FloatArray:
+        less = np.maximum(proof.stddevs * math.exp(-step), task.floor)
+        return np.where(chosen, np.array([rounded_up(value) for value in less.tolist()]), proof.stddevs)
+
+    def possible(step: float) -> bool:
+        stddevs = lowered(step)
+        if task.paid.cost(stddevs) > task.paid.most:
+            return False
+        seen = attacks.at(1 / (stddevs[task.linear.cells] ** 2 * task.row_unit))
+        return float(seen.shares.max(initial=0.0)) <= 1
+
+    low, high = 0.0, math.log(float(np.max((proof.stddevs / task.floor)[chosen])))
+    while high - low > _FINEST_STEP and not possible(high):
+        low, high = (middle, high) if possible(middle := (low + high) / 2) else (low, middle)
+    best, low, high = proof, 0.0, (low + high) / 2
+    for attempt in range(_TRIES):
+        if high - low < _FINEST_STEP:
+            break
+        report("auditing with less noise", attempt / _TRIES)
+        stddevs = lowered(step := low + (high - low) * _AT)
+        findings = task.audited(stddevs, walked=walked)
+        if lowest(findings) >= task.limit:
+            audits = best.audits + 1
+            best, low = Certified(stddevs=stddevs, audits=audits, findings=findings, walked=walked), step
+        else:
+            high = step
+    return best
 
 
 def certified_common(task: DesignTask, guess: float) -> Certified:
@@ -120,7 +168,9 @@ def in_digits(task: DesignTask, found: Solution, digits: int | None) -> Solution
         return found
     common = replace(found.common, stddevs=_rounded(task, found.common.stddevs, digits, up_from=0.0))
     stddevs, best, low, high = found.proof.stddevs, 0.0, 0.0, 1.0
-    for _ in range(_ROUNDINGS):
+    if task.crowd is not None:  # the audit knows better than estimates: to the nearest, or up
+        best, low = 0.5, 1.0
+    for _ in range(_ROUNDINGS if low < high else 0):
         middle = (low + high) / 2
         tried = _rounded(task, stddevs, digits, up_from=middle)
         if task.paid.cost(tried) <= task.paid.most and task.estimate(tried) >= task.limit:
@@ -132,9 +182,11 @@ def in_digits(task: DesignTask, found: Solution, digits: int | None) -> Solution
     if within and task.total(common.stddevs) < task.total(each[0]):
         each = [common.stddevs]
     for audits, rounded in enumerate(each, start=1):
-        findings = task.audited(rounded)
+        walked = found.proof.walked
+        findings = task.audited(rounded, walked=walked)
         if lowest(findings) >= task.limit and task.paid.cost(rounded) <= task.paid.most:
-            proof = Certified(stddevs=rounded, audits=found.proof.audits + audits, findings=findings)
+            audits += found.proof.audits
+            proof = Certified(stddevs=rounded, audits=audits, findings=findings, walked=walked)
             return replace(found, common=common, proof=proof)
     return found
 
@@ -202,6 +254,8 @@ def _by_estimates(
         return task.estimate(noise(factor**2))
 
     now, close = kept(1.0), ROUNDING if task.findings.repeatable else NEARLY
+    if task.crowd is not None and task.crowd.person.size > _WALKED:
+        close = _FINEST_STEP / 10  # each try takes a second, and audits come after it
     room = log_odds(now) - log_odds(task.limit) if now != task.limit else 0.0
     if room >= 0 and (room < noticeable or least >= 1):
         return 1.0
@@ -249,6 +303,7 @@ def solve(task: DesignTask) -> Solution:
             proofs += if_enough(partial(audited_or_more, raw, rival))
     if not proofs:
         raise NotEnough("expected noise that the audit passes, got less")
+    proofs.append(as_low_as_passes(raw, proofs[-1]))
     stddevs = proofs[-1].stddevs
     proven = _proven(raw, at_least, raw.total(stddevs))
     if task.fitted is not None:
@@ -275,7 +330,8 @@ def _for_the_fit(
         weights = fitted.weights(noise(best))
         further = weights * np.clip(weights / last, 1e-3, 1e3) ** ahead  # as the last step went
         other = replace(raw, weights=further)
-        found = if_enough(partial(best_noise, other, targets, starts[:1]))
+        near = starts[:1] if task.crowd is None else [noise(best)]
+        found = if_enough(partial(best_noise, other, targets, near))
         now = min((task.total(noise(one)) for one in found), default=math.inf)
         if now >= loss and ahead:
             ahead = 0.0  # too far: one step as it is
@@ -286,6 +342,7 @@ def _for_the_fit(
         loss, raw, best, last, ahead = now, other, found[0], weights, 1.0
         bound = max(bound, fitted.at_least(noise(best), task.floor, task.paid) or 0.0)
         still = _STILL if bound >= loss * (1 - _NEAR_BOUND) else _UNPROVED
+        still = still if task.crowd is None else _STILL_IN_CROWD
         if bound >= loss * (1 - _CLOSE) or gained < still:
             break
     return raw, best, bound

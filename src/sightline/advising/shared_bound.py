@@ -36,9 +36,10 @@ _SPAN = 1e-9  # of the largest eigenvalue: less is no direction of the span
 def shared_bound(task: DesignTask, chosen: Chosen) -> float:
     """No independent noise that keeps the chosen bounds has a smaller loss after the fit; 0 if none is found.
 
-    Of persons with several rows nothing is asked, and of large problems no bound is looked for.
+    Where all genies at once decide, none with which linear attacks keep the limit has. Of numbers in several
+    rows of a person nothing is asked, and of large problems no bound is looked for.
     """
-    for problem, start in shared_problem(task, chosen):
+    for problem, start in shared_problem(task, chosen.attacked or chosen):
         return problem.bound(start)[0] * (1 - ROUNDING)
     return 0.0
 
@@ -48,7 +49,7 @@ def shared_problem(task: DesignTask, chosen: Chosen) -> list[tuple[SharedProblem
     linear, fitted, targets = task.linear, task.fitted, chosen.targets
     hidden = [one for one in chosen.problem.hidden if not one.times_precision]
     work = linear.table.shape[0] ** 2 * max(linear.table.shape[1], len(targets))
-    if fitted is None or task.several_categories or work > _WORK:
+    if fitted is None or work > _WORK:
         return []
     weights, rows = fitted.of_rows(linear.cells, linear.factors, linear.copies)
     if weights is None:
@@ -84,6 +85,13 @@ def _paid(task: DesignTask) -> FloatArray:
     table = linear.table.toarray()
     if paid.own or not paid.cells[linear.cells].all():
         return np.zeros((len(table), 0))
+    bundle = paid.bundle_of_cell[linear.cells]
+    several = np.zeros(
+        table.shape[1], dtype=np.bool_
+    )  # in several cells of a release: counted together there
+    for release in np.unique(bundle):
+        several |= np.count_nonzero(table[bundle == release], axis=0) > 1
+    table = table[:, ~several]
     moves = (task.sensitivity[linear.cells] * np.abs(linear.factors))[:, None]
     table = table[:, table.any(axis=0)]
     size = np.abs(table)

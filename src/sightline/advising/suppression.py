@@ -49,7 +49,7 @@ class HittingSet:
     """Units to leave out."""
 
     chosen: IndexArray
-    at_least: int  # no fewer units leave a rest that passes
+    at_least: int  # no fewer units leave a rest that passes; 0 where nothing is known
 
 
 def smallest_hitting_set(
@@ -260,7 +260,8 @@ def smallest_suppression(task: DesignTask) -> list[HittingSet]:
         return [place[one] for one in conflicts_of(ceilings, units[kept])]
 
     return [
-        HittingSet(chosen=units[found.chosen], at_least=found.at_least)
+        # Of few values the audit may pass with walks, which are not tried here.
+        HittingSet(chosen=units[found.chosen], at_least=found.at_least if task.crowd is None else 0)
         for found in smallest_hitting_set(units.size, conflicts)
         if found.chosen.size < ceilings.most.size
     ]

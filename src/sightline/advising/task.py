@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
+from sightline.advising.crowd_limits import CrowdLimits
 from sightline.advising.fitted_loss import FittedLoss
 from sightline.advising.least_noise import FIXED, NoiseProblem
 from sightline.advising.levels import lower_ends, rows_alike
@@ -188,18 +189,24 @@ class DesignTask:
         """The plan with this noise on its numbers."""
         return plan_with_noise(self.plan, self.membership, stddevs)
 
-    def audited(self, stddevs: FloatArray) -> LinearFindings:
-        """What the audit finds with this noise."""
-        return _assessed(self.proposal(stddevs), self.membership)
+    def audited(self, stddevs: FloatArray, *, walked: bool = False) -> LinearFindings:
+        """What the audit finds with this noise; by walks as it does in the end, or without them."""
+        return _assessed(self.proposal(stddevs), self.membership, walked=walked)
 
     def lowest(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise."""
         return lowest(self.audited(stddevs))
 
+    @cached_property
+    def crowd(self) -> CrowdLimits | None:
+        """The limits by all genies at once, on those below the limit at the floor; none for other secrets."""
+        below = (self.findings.lower < self.limit).reshape(-1, self.linear.columns_of_unit).any(axis=1)
+        return CrowdLimits.of(self.linear, np.flatnonzero(below), self.limit)
+
     @property
     def estimated(self) -> bool:
-        """Whether lower ends are the audit's, up to rounding: not for several rows or categories a person."""
-        return not (self.several_rows or self.several_categories)
+        """Whether there are quick estimates of lower ends: not for numbers of several rows a person."""
+        return self.crowd is not None or not (self.several_rows or self.several_categories)
 
     @cached_property
     def _exposed(self) -> IndexArray:
@@ -207,9 +214,14 @@ class DesignTask:
         return np.flatnonzero(self.findings.lower < self.limit)
 
     def estimate(self, stddevs: FloatArray) -> float:
-        """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
+        """What the audit says that everyone keeps with this noise, up to its margins for rounding.
+
+        Of a crowd what all genies at once say: the audit may know better.
+        """
         if not self.estimated:
             return self.lowest(stddevs)
+        if self.crowd is not None:
+            return self.crowd.least(1 / (stddevs[self.linear.cells] ** 2 * self.row_unit))
         linear, own = self.linear, self._exposed
         lower, _ = lower_ends(
             linear.prior.of_column,
@@ -345,8 +357,8 @@ def lowest(findings: LinearFindings) -> float:
     return findings.least.lower
 
 
-def _assessed(plan: Plan, membership: Membership) -> LinearFindings:
-    return worst_linear(plan, membership, price(plan, membership))
+def _assessed(plan: Plan, membership: Membership, *, walked: bool = False) -> LinearFindings:
+    return worst_linear(plan, membership, price(plan, membership), walked=walked)
 
 
 def rounded_up(value: float, digits: int = DIGITS) -> float:

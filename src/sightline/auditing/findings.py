@@ -329,9 +329,12 @@ def find(
     )
 
 
-def worst_linear(plan: Plan, membership: Membership, pricing: Pricing) -> LinearFindings:
+def worst_linear(
+    plan: Plan, membership: Membership, pricing: Pricing, *, walked: bool = False
+) -> LinearFindings:
     """What the linear part exposes under the belief that leaves least of what the limit asks for."""
-    found = [linear_findings(one, membership, pricing) for one in plans_by_belief(plan, membership)]
+    plans = plans_by_belief(plan, membership)
+    found = [linear_findings(one, membership, pricing, walked=walked) for one in plans]
     return min(found, key=lambda one: (not one, one.least.lower / (one.limit or 1.0)))
 
 

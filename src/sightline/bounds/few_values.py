@@ -94,18 +94,22 @@ class FewValues:
         """Persons × values asked: what remains at least, of those who are asked for; 0 of others."""
         lower = np.zeros((len(self.kinds), len(self.asked)))
         known: dict[bytes, FloatArray] = {}
+        for listed, chosen in self.systems(wide):
+            position = np.full(self.rows.counts.size, -1)
+            position[listed] = np.arange(listed.size)
+            places = np.where(self.kinds[chosen] >= 0, position[self.kinds[chosen]], -1)
+            key = self.rows.key_of(listed) + places.tobytes() + self.times[chosen].tobytes()
+            if key not in known:
+                known[key] = self._by_one_system(listed, places, self.times[chosen])
+            lower[chosen] = np.maximum(lower[chosen], known[key])
+        return lower * self.share
+
+    def systems(self, wide: BoolArray) -> Iterator[tuple[IndexArray, IndexArray]]:
+        """Kinds of rows that are looked at together, and the persons among them of whom some are wide."""
         for persons, kinds in self.components(wide):
             for chosen in self._systems(persons, wide):
                 listed = np.unique(self.kinds[chosen]) if chosen.size < persons.size else kinds
-                listed = listed[listed >= 0]
-                position = np.full(self.rows.counts.size, -1)
-                position[listed] = np.arange(listed.size)
-                places = np.where(self.kinds[chosen] >= 0, position[self.kinds[chosen]], -1)
-                key = self.rows.key_of(listed) + places.tobytes() + self.times[chosen].tobytes()
-                if key not in known:
-                    known[key] = self._by_one_system(listed, places, self.times[chosen])
-                lower[chosen] = np.maximum(lower[chosen], known[key])
-        return lower * self.share
+                yield listed[listed >= 0], chosen
 
     def _systems(self, persons: IndexArray, wide: BoolArray) -> list[IndexArray]:
         """Persons of a component who are looked at together: all, or those with nearly the same numbers."""

@@ -52,6 +52,7 @@ MOST_TOLD = 200.0
 _REACH = 12.0  # of the trapezoidal rule, in standard deviations: beyond it the normal density is below e^-72
 # Entries of C are sums of products of numbers below 1, of errors below this in all.
 _ENTRY = 1e-14
+_NOTHING = 1e-12  # information below which the derivative by it is that at this one
 
 
 def hermite_coefficients(information: FloatArray, odds: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -61,7 +62,27 @@ def hermite_coefficients(information: FloatArray, odds: FloatArray) -> tuple[Flo
     By the trapezoidal rule: the nearest pole of the logistic function is :math:`\pi/\sqrt G` from the line,
     so that steps of h err by :math:`e^{-2\pi^2/(h\sqrt G)}`, which is below e^-43.
     """
-    values, number_of = np.unique(np.stack([information.ravel(), odds.ravel()]), axis=1, return_inverse=True)
+    table, masses, sides, _, number_of = _quadrature(information, odds)
+    alpha, products = (table * masses) @ sides, masses @ (sides[:, None] * sides)
+    return alpha[:, :, number_of], products[:, :, number_of]
+
+
+def hermite_slopes(information: FloatArray, odds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The derivatives of the same by the information."""
+    table, masses, sides, slopes, number_of = _quadrature(information, odds)
+    alpha = (table * masses) @ slopes
+    products = masses @ (sides[:, None] * slopes + slopes[:, None] * sides)
+    return alpha[:, :, number_of], products[:, :, number_of]
+
+
+def _quadrature(
+    information: FloatArray, odds: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, IndexArray]:
+    """Polynomials × nodes, the masses of the nodes, sides × nodes × different genies: u and its derivative;
+    and which of these every genie is.
+    """
+    both = np.stack([information.ravel(), odds.ravel()])
+    values, number_of = np.unique(both, axis=1, return_inverse=True)
     G, tilt = values[:, None]
     step = min(0.125, 0.45 / np.sqrt(max(1.0, float(G.max(initial=0.0)))))
     nodes = np.arange(-_REACH, _REACH + step, step)
@@ -72,12 +93,10 @@ def hermite_coefficients(information: FloatArray, odds: FloatArray) -> tuple[Flo
         table[n] = (nodes * table[n - 1] - np.sqrt(n - 1) * table[n - 2]) / np.sqrt(n)
     shift = np.sqrt(G) * nodes[:, None]
     sides = np.stack([-_logistic(tilt - G / 2 + shift), _logistic(-tilt - G / 2 - shift)])
-    alpha, products = (table * masses) @ sides, masses @ (sides[:, None] * sides)
-    number_of = number_of.ravel()
-    shape = information.shape
-    return alpha[:, :, number_of].reshape(2, TERMS + 1, *shape), products[:, :, number_of].reshape(
-        2, 2, *shape
-    )
+    steepness = np.abs(sides) * (1 - np.abs(sides))
+    moved = nodes[:, None] / (2 * np.sqrt(np.maximum(G, _NOTHING)))
+    slopes = np.stack([-steepness[0] * (moved - 0.5), steepness[1] * (-moved - 0.5)])
+    return table, masses, sides, slopes, number_of.reshape(information.shape)
 
 
 @frozen(slots=False)
@@ -181,18 +200,9 @@ class Genies:
         alpha = alpha.reshape(2, TERMS + 1, kinds, number)
         squares = products[[0, 1], [0, 1]].reshape(2, kinds, number)
         rests = np.sqrt(np.maximum(squares - np.sum(alpha**2, axis=1), 0.0) + 1e-16)
-        used = self._used.reshape(kinds, number)
-        size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300)).reshape(kinds, number)
         matrix, error = np.zeros((2, kinds, number, number))
         matrix[:, np.arange(number), np.arange(number)] = self.left_alone.reshape(kinds, number)
-        values = np.array(self.pairs).T
-        places = np.arange(kinds)[:, None]
-        for first, second in itertools.product(range(2), repeat=2):
-            # Two genies of one row that have a value in common, which is the first or second of each.
-            e, f = np.nonzero(np.triu(values[first][:, None] == values[second], k=1))
-            rho = self._gram[places * number + e, places * number + f] / (size[:, e] * size[:, f])
-            rho = np.clip(rho, -1.0, 1.0)
-            both = self.chances[values[first, e]] * used[:, e] * used[:, f]
+        for e, f, first, second, rho, both in self._sharing:
             total = np.zeros((kinds, e.size))
             for n in range(TERMS, -1, -1):
                 total *= rho
@@ -201,6 +211,22 @@ class Genies:
             matrix[:, e, f] = matrix[:, f, e] = both * total
             error[:, e, f] = error[:, f, e] = both * left_out + _ENTRY
         return matrix, error
+
+    @cached_property
+    def _sharing(self) -> list[tuple[IndexArray, IndexArray, int, int, FloatArray, FloatArray]]:
+        """Two genies of one row that have a value in common, which is the first or second of each; kinds ×
+        these: their correlation, and the chance of that value if both are used.
+        """
+        number, kinds = len(self.pairs), len(self.columns)
+        used = self._used.reshape(kinds, number)
+        size = np.sqrt(np.maximum(np.diagonal(self._gram), 1e-300)).reshape(kinds, number)
+        values, places, sharing = np.array(self.pairs).T, np.arange(kinds)[:, None], []
+        for first, second in itertools.product(range(2), repeat=2):
+            e, f = np.nonzero(np.triu(values[first][:, None] == values[second], k=1))
+            rho = self._gram[places * number + e, places * number + f] / (size[:, e] * size[:, f])
+            both = self.chances[values[first, e]] * used[:, e] * used[:, f]
+            sharing.append((e, f, first, second, np.clip(rho, -1.0, 1.0), both))
+        return sharing
 
     @cached_property
     def _systems(self) -> tuple[FloatArray, FloatArray]:
@@ -307,6 +333,31 @@ class Genies:
         that remains of the indicators of a value in the direction that is seen best.
         """
         weights, image, apart = self._weights(value)
+        numerators, scale, rest, r = self._forms(value, kinds, times)
+        if kinds.shape[1] == 1:
+            system = np.einsum("gk,gk->k", weights, image)[kinds[:, 0], None, None]
+        else:
+            system = np.stack([weights[:, rows].T @ image[:, rows] for rows in kinds])
+        denominators = system * scale + rest
+        if kinds.shape[1] == 1:
+            below = np.maximum(denominators[:, 0, 0], 1e-300)
+            least = np.where(denominators[:, 0, 0] > 0, numerators[:, 0, 0] ** 2 / below, 0.0)
+        else:
+            least = _least_eigenvalues(numerators, denominators)
+        several = np.where(r > 1, apart[kinds], np.inf).min(axis=1)
+        least = np.minimum(least, several) / self._variance(value)
+        return np.asarray(np.maximum(least * (1 - ROUNDING), 0.0))
+
+    def _variance(self, value: int) -> float:
+        return float(self.chances[value] * (1 - self.chances[value]))
+
+    def _forms(
+        self, value: int, kinds: IndexArray, times: IndexArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Persons × rows × rows: what remains of their rows, the shares in the sums of their kinds, and what
+        remains beside these; and persons × rows, how many rows of each.
+        """
+        weights, _, apart = self._weights(value)
         number = len(self.pairs)
         n = self.counts[kinds]
         r = np.broadcast_to(np.asarray(times, dtype=np.float64), n.shape)
@@ -319,19 +370,120 @@ class Genies:
             kinds[:, :, None], :, kinds[:, None, :]
         ]
         numerators = np.einsum("pie,pije->pij", product[kinds], weights_of_person) * scale + rest
-        if kinds.shape[1] == 1:
-            system = np.einsum("gk,gk->k", weights, image)[kinds[:, 0], None, None]
-        else:
-            system = np.stack([weights[:, rows].T @ image[:, rows] for rows in kinds])
-        denominators = system * scale + rest
-        variance = float(self.chances[value] * (1 - self.chances[value]))
-        if kinds.shape[1] == 1:
-            below = np.maximum(denominators[:, 0, 0], 1e-300)
-            least = np.where(denominators[:, 0, 0] > 0, numerators[:, 0, 0] ** 2 / below, 0.0)
-        else:
-            least = _least_eigenvalues(numerators, denominators)
-        several = np.where(r > 1, apart[kinds], np.inf).min(axis=1)
-        return np.asarray(np.maximum(np.minimum(least, several) / variance * (1 - ROUNDING), 0.0))
+        return numerators, scale, rest, r
+
+    def slopes(self, value: int, kinds: IndexArray, times: IndexArray) -> FloatArray:
+        r"""Persons × numbers: the derivatives of :meth:`of_persons` by the logarithms of the precisions.
+
+        With :math:`\lambda = C^{-1} c` the derivative of :math:`c^\top C^{-1} c` is
+        :math:`2\lambda^\top dc - \lambda^\top dC\, \lambda`, and C and c follow the products
+        :math:`d_e^\top d_f`, each a sum over the numbers.
+        """
+        weights, _, apart = self._weights(value)
+        numerators, _, _, r = self._forms(value, kinds, times)
+        lengths, directions = np.linalg.eigh((numerators + numerators.swapaxes(1, 2)) / 2)
+        by_kind = np.where(r > 1, apart[kinds], np.inf)
+        persons, n = np.arange(len(kinds)), self.counts[kinds]
+        alone = by_kind.min(axis=1) < lengths[:, 0]
+        squares = np.where(alone[:, None], 0.0, directions[:, :, 0] ** 2)
+        in_sums, in_rest = np.zeros((2, len(self.counts), len(kinds)))
+        roots = np.where(alone[:, None], 0.0, directions[:, :, 0] * np.sqrt(r / n))
+        np.add.at(in_sums, (kinds, persons[:, None]), roots)
+        np.add.at(in_rest, (kinds, persons[:, None]), squares * (1 - r / n))
+        in_rest[kinds[persons, by_kind.argmin(axis=1)], persons] += alone
+        return self._slopes(value, weights @ in_sums, in_sums, in_rest) / self._variance(value)
+
+    def _slopes(
+        self, value: int, weights: FloatArray, in_sums: FloatArray, in_rest: FloatArray
+    ) -> FloatArray:
+        """Targets × numbers, of genies × targets: the weights; and kinds × targets: how much of each kind's
+        sum is asked about, and of the differences between its rows.
+        """
+        number, kinds = len(self.pairs), len(self.columns)
+        alone_slopes, square_slopes, by_own, by_product = self._between_slopes
+        many = np.sqrt(np.repeat(self.counts, number))[:, None] * weights
+        apart = self._apart[:, :, value].reshape(-1, 1)
+        sums, rest = np.repeat(in_sums, number, axis=0), np.repeat(in_rest, number, axis=0)
+        sign = np.sign(self._products[:, value])[:, None]
+        # By each genie's own information.
+        own = 2 * alone_slopes[:, None] * sign * (weights * sums + apart * rest)
+        own -= 2 * many * (by_own @ many) + many**2 * square_slopes[:, None]
+        own -= (weights**2 + apart**2 * rest) * (alone_slopes - square_slopes)[:, None]
+        moves = self._moves
+        found = np.zeros((weights.shape[1], moves.shape[1]))
+        # By the products of two genies, of different rows and then of one.
+        for place in range(moves.shape[1]):
+            moved = np.flatnonzero(moves[:, place])
+            change = moves[moved, place]
+            matrix = by_product[np.ix_(moved, moved)] * (change[:, None] * change)
+            some = many[moved]
+            found[:, place] -= np.einsum("et,et->t", some, matrix @ some)
+        lines = np.arange(kinds)[:, None] * number
+        for e, f, in_row, of_first, of_second in self._within_slopes:
+            first, second = (lines + e).ravel(), (lines + f).ravel()
+            both = weights[first] * weights[second] + apart[first] * apart[second] * rest[first]
+            one_row = (in_row.ravel() - by_product[first, second])[:, None] * both
+            found -= 2 * one_row.T @ (moves[first] * moves[second])
+            np.subtract.at(own, first, 2 * both * (of_first.ravel() - by_own[first, second])[:, None])
+            np.subtract.at(own, second, 2 * both * (of_second.ravel() - by_own[second, first])[:, None])
+        return np.asarray(found + own.T @ moves**2)
+
+    @cached_property
+    def _between_slopes(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """The derivatives of what is left alone and of the mean square by the information; and genies ×
+        genies, those of C for two different rows: by the information of the first, and by their product.
+        """
+        alpha = self._coefficients[0]
+        alpha_slopes, slopes = self._coefficient_slopes
+        p, q = self._side_chances
+        alone = (p * slopes[0, 0] + q * slopes[1, 1]) * self._used
+        square = (p**2 * slopes[0, 0] + 2 * p * q * slopes[0, 1] + q**2 * slopes[1, 1]) * self._used
+        mean, mean_slope = ((p * one[0] + q * one[1]) * self._used for one in (alpha, alpha_slopes))
+        size = np.sqrt(np.maximum(np.diagonal(self._gram), _NOTHING))
+        rho = np.clip(self._gram / (size[:, None] * size), -1.0, 1.0)
+        by_own, by_rho = np.zeros((2, *rho.shape))
+        for n in range(TERMS, -1, -1):
+            by_own = by_own * rho + np.multiply.outer(mean_slope[n], mean[n])
+            by_rho = (
+                by_rho * rho + (n + 1) * np.multiply.outer(mean[n + 1], mean[n + 1]) if n < TERMS else by_rho
+            )
+        by_own -= rho * by_rho / (2 * size[:, None] ** 2)
+        by_product = by_rho / (size[:, None] * size)
+        np.fill_diagonal(by_own, 0.0)
+        np.fill_diagonal(by_product, 0.0)
+        return alone, square, by_own, by_product
+
+    @cached_property
+    def _coefficient_slopes(self) -> tuple[FloatArray, FloatArray]:
+        return hermite_slopes(np.diagonal(self._gram) * self._used, self._odds)
+
+    @cached_property
+    def _within_slopes(
+        self,
+    ) -> list[tuple[IndexArray, IndexArray, FloatArray, FloatArray, FloatArray]]:
+        """Two genies of one row, and kinds × these: the derivatives of C by their product, and by the
+        information of the first and of the second. Of those without a common value C is 0.
+        """
+        number, kinds = len(self.pairs), len(self.columns)
+        shape = 2, TERMS + 1, kinds, number
+        alpha, slope = (one.reshape(shape) for one in (self._coefficients[0], self._coefficient_slopes[0]))
+        information = np.maximum(np.diagonal(self._gram), _NOTHING).reshape(kinds, number)
+        listed = []
+        for e, f, first, second, rho, both in self._sharing:
+            by_rho, of_first, of_second = np.zeros((3, kinds, e.size))
+            for n in range(TERMS, -1, -1):
+                if n:
+                    by_rho = by_rho * rho + n * alpha[first, n][:, e] * alpha[second, n][:, f]
+                of_first = of_first * rho + slope[first, n][:, e] * alpha[second, n][:, f]
+                of_second = of_second * rho + alpha[first, n][:, e] * slope[second, n][:, f]
+            of_first -= rho * by_rho / (2 * information[:, e])
+            of_second -= rho * by_rho / (2 * information[:, f])
+            by_product = by_rho / np.sqrt(information[:, e] * information[:, f])
+            listed.append((e, f, both * by_product, both * of_first, both * of_second))
+        values = np.array(self.pairs).T
+        common = (values[:, None, :, None] == values[None, :, None, :]).any(axis=(0, 1))
+        e, f = np.nonzero(np.triu(~common, k=1))
+        return [*listed, (e, f, *np.zeros((3, kinds, e.size)))] if e.size else listed
 
 
 def _least_eigenvalues(numerators: FloatArray, denominators: FloatArray) -> FloatArray:

@@ -160,6 +160,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         common_factor_audited=common.audits > 0,
         loss_designed=total,
         loss_at_least=found.loss_at_least,
+        by_attacks=any(one.attacked is not None for one in chosen),
         noise=_noise(task, proof.stddevs),
         periods=shown.periods,
         digits=shown.digits,

@@ -82,6 +82,8 @@ def _proof(result: DesignResult, gap: float) -> str:
     """What the lower bound is over, and how far the loss may be above it."""
     budget = result.fitted and not result.binds
     over = "for any noise within the budget" if budget else "for the chosen bounds"
+    if result.by_attacks and not budget:
+        over = "for any noise, since linear attacks break the limit with less"
     share = percent(max(gap, 0.0))
     if gap > _PROVED:
         return f"{over}; the design stands still, at most {share} of its loss above the bound"
@@ -109,6 +111,7 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
         return
     size = len(gone.withheld)
     fewest = "no fewer are enough" if gone.at_least == size else f"at least {gone.at_least} are needed"
+    fewest = fewest if gone.at_least else "fewer may be enough"
     yield f"{count(size, 'number')} must be withheld, because no noise below the ceilings is enough; {fewest}"
     yield from (
         f"  {_quoted(one.release, one.cell)}, {count(one.rows, 'row')}" for one in gone.withheld[:TOP]
