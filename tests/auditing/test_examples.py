@@ -57,7 +57,7 @@ def microgrid() -> sl.AuditResult:
 
 @pytest.fixture(scope="module")
 def survey() -> sl.AuditResult:
-    return sl.audit(example_plan("health_survey"))
+    return sl.audit(example_plan("health_survey"), full=True)
 
 
 def test_two_homes_are_identifiable_and_no_other(microgrid: sl.AuditResult) -> None:
