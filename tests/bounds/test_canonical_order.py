@@ -121,6 +121,13 @@ def test_columns_that_are_alike_once_a_number_is_gone_look_alike() -> None:
     assert np.unique(replace(units, aligned=False).take(np.array([1])).groups).size == 1
 
 
+def test_a_row_in_no_number_needs_nobody_to_hide_it() -> None:
+    """One row of a person is in a count of three, and keeps 2/3; the other is in no number."""
+    units = _design(np.array([[1.0, 0.0, 1.0, 1.0]]), np.ones(1), np.array([0, 0, 1, 2])).units
+    assert isinstance(units, Units)
+    assert units.among_alike == pytest.approx([2 / 3] * 3, abs=1e-15)
+
+
 def test_rows_of_one_person_that_are_no_longer_told_apart_count_together() -> None:
     """Two rows of a person, alone in a count, once another number is gone: nobody else hides their sum."""
     table = np.array([[1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 1.0, 1.0]])

@@ -67,6 +67,24 @@ def test_random_panels(route: str) -> None:
     assert yes > 2 / 3 * len(generators)
 
 
+def test_rows_that_nothing_tells_apart_keep_no_more_than_worlds_without_noise_leave() -> None:
+    """Also beside people who are known, and of rows in no number."""
+    equal = in_none = 0
+    for seed in trials(60):
+        panel = random_panel(np.random.default_rng([31, seed]))
+        design, examples = panel.design(PRIOR)
+        assert isinstance(design.units, units.Units)
+        for among, person in zip(design.units.among_alike.tolist(), examples, strict=True):
+            assert among == pytest.approx(panel.among(person), abs=1e-12)
+            left = panel.left_by_exact_numbers(person)
+            assert among <= left + 1e-12
+            outside = ~panel.members[:, panel.rows(person)].any(axis=0)
+            in_none += bool(outside.any() and not outside.all())
+            equal += bool(outside.any() and not outside.all() and 0 < left < 1 and among > left - 1e-12)
+    assert in_none > 3  # persons with some rows in no number
+    assert equal > 0  # of whom it is all that is left
+
+
 def homes(generator: np.random.Generator, count: int, days: int, hours: int, gaps: float) -> Panel:
     """Sums of every day, of every hour of the day, and of every day of a pilot group of all homes but one."""
     home, day, hour = (one.ravel() for one in np.indices((count, days, hours)))

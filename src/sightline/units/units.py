@@ -154,6 +154,7 @@ class Units:
         At least this share remains of every feature, whatever the noise and the prior. Rows that nothing
         tells apart have one posterior mean, :math:`\mathbb E[S \mid y]/n` for their sum S. So the posterior
         means of the person's :math:`u_s` have a covariance of at most :math:`v \operatorname{diag}(r_s/n_s)`.
+        Rows in no number keep everything, however few they are.
         """
         if not len(self):
             return np.zeros(0)
@@ -161,7 +162,9 @@ class Units:
         owner = np.repeat(np.arange(len(self)), np.diff(self.starts) // self.each)
         pair = np.unique(owner * np.int64(self.group_rows.size) + self.groups, return_inverse=True)[1]
         times = np.bincount(pair, self.times[:: self.each])[pair]
-        shares = times / self.group_rows[self.groups]
+        inside = np.any((self.rows < self.numbers) & (np.asarray(self.weights) != 0), axis=1)
+        in_some = inside.reshape(-1, self.each).any(axis=1)
+        shares = np.where(in_some, times / self.group_rows[self.groups], 0.0)
         return np.asarray(1 - np.maximum.reduceat(shares, self.starts[:-1] // self.each))
 
     def without_repeated_columns(self) -> Units:
