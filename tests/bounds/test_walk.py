@@ -16,7 +16,7 @@ from sightline.bounds.coin import coin_risk
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.guesses import guesses
 from sightline.bounds.priors import TwoPointPrior
-from sightline.bounds.value_rows import chances_of
+from sightline.bounds.value_rows import GEOMETRIC, chances_of
 from sightline.bounds.walk import Schedule, WalkedRows, WalkState, betting_bound, least_kept, walk
 from sightline.bounds.walking import with_walk, with_walked_guesses
 from sightline.units.design import Design
@@ -230,21 +230,27 @@ def test_of_many_rows_the_best_hiders_are_redrawn(monkeypatch: pytest.MonkeyPatc
     assert np.all(apart[walked] > 0.2)
 
 
-def test_copies_of_laplace_answers_are_drawn_one_by_one_and_geometric_ones_are_not() -> None:
-    design = design_of(np.ones((2, 4)), np.ones(2), TwoPointPrior(0.0, 1.0))
-    units = design.units
-    assert isinstance(units, Units)
-    scales, ones = np.array([0.5, 0.5]), np.ones(2)
-    for laplace, answers, movable in (((1.0, 1.0), 5, True), ((2.0, 1.0), 2, False)):
+def test_copies_of_laplace_and_geometric_answers_are_drawn_one_by_one() -> None:
+    """Whole numbers with geometric noise; any with Laplace noise; none of which only the loss is known."""
+    scales = np.array([0.5, 0.5])
+    for laplace, weight, answers, movable in (
+        ((1.0, 1.0), 1.0, 5, True),
+        ((2.0, 1.0), 1.0, 5, True),
+        ((2.0, 1.0), 1.5, 2, False),
+        ((3.0, 1.0), 1.0, 2, False),
+    ):
+        design = design_of(weight * np.ones((2, 4)), np.ones(2), TwoPointPrior(0.0, 1.0))
+        units = design.units
+        assert isinstance(units, Units)
         noise = RowNoise.of(scales, scales, np.array(laplace), np.array([3.0, 2.0]))
         few_values = FewValues.of(design.with_noise(noise), units)
-        table, drawn, exact, free = few_values.rows.drawn(np.array([0]))
+        table, law, steps, free = few_values.rows.drawn(np.array([0]))
         assert table.shape == (1, 2, answers)
-        assert drawn.all()
-        assert not exact.any()
+        assert np.count_nonzero(law == GEOMETRIC) == (3 if laplace[0] == 2 and movable else 0)
+        assert np.array_equal(steps > 0, law == GEOMETRIC)
         assert bool(free[0]) is movable
-        if movable:  # the information of all answers is that of the rows
-            assert np.sum(table[0, 1] ** 2) == pytest.approx(2 * 4 * ones[0])
+        if movable and laplace[0] == 1:  # the information of all answers is that of the rows
+            assert np.sum(table[0, 1] ** 2) == pytest.approx(2 * 4)
 
 
 def test_an_audit_shows_the_limit_by_a_walk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.bounds.alone import Losses, left_of_values
 from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.genies import MOST_TOLD, Genies
 from sightline.bounds.moves import moves_about
-from sightline.bounds.value_rows import EXACT, GAUSSIAN, LAPLACE, ValueRows, chances_of
+from sightline.bounds.value_rows import GAUSSIAN, GEOMETRIC, LAPLACE, ValueRows, chances_of
 from sightline.numerics.residuals import gamma
 from sightline.units.dense_units import MOST_LISTED
 from sightline.units.design import Design
@@ -34,8 +35,13 @@ _MOST_ROWS = 32  # kinds of rows of one person: of more, nothing is said here
 # Exchanges: rows of a person, rows that these are exchanged with, and moves of one person. 1,000 persons
 # take about a second; of more, those with the least ends are looked at.
 _FEW_ROWS, _MOST_OTHERS, _MOST_MOVES, _MOST_PERSONS = 8, 24, 96, 2_000
+_BY_THEMSELVES = 8  # others who are moved by themselves: of all of them ends rise by less than 0.01
+# In a component of so few rows a row is exchanged with every other one: which ones noise tells least does not
+# matter, so that more noise takes no moves away.
+_ALL_ROWS = 24
 _MOST_RECTANGLES = 12  # that are looked for where a row is told from its absence by more than this
 _SEEN_WELL = 6.0
+_MOST_LOSSES = 2_000  # pairs of values whose losses are made: some 0.3 ms each
 _WHOLE = 2**20  # whole numbers below it have exact products
 _AT_A_TIME = 64  # persons
 _FOR_THE_LEAST = 96  # persons who are looked at for the least end alone
@@ -89,6 +95,25 @@ class FewValues:
             if persons.size and wide[persons].any():
                 own = int(of_person[persons[0]])
                 yield persons, np.sort(kinds_in_order[ends[own] - sizes[own] : ends[own]])
+
+    def alone(self, wide: BoolArray) -> FloatArray:
+        """Persons × values asked: what remains at least of one row, if all others are known, in numbers not
+        all of whose noise is Gaussian noise; 0 of others.
+        """
+        lower = np.zeros((len(self.kinds), len(self.asked)))
+        single = np.where(self.kinds >= 0, self.times, 0).sum(axis=1) == 1
+        known: dict[tuple[Losses, ...], FloatArray] = {}
+        for person in np.flatnonzero(wide & single).tolist():
+            losses = self.rows.losses(int(self.kinds[person, 0]))
+            if losses is None:
+                continue
+            key = tuple(losses.values())
+            if key not in known:
+                if len(known) * len(key) > _MOST_LOSSES:
+                    break
+                known[key] = left_of_values(losses, self.rows.chances)
+            lower[person] = known[key][list(self.asked)]
+        return lower * self.share
 
     def by_genies(self, wide: BoolArray) -> FloatArray:
         """Persons × values asked: what remains at least, of those who are asked for; 0 of others."""
@@ -226,7 +251,7 @@ class FewValues:
         table, scale, law = self.rows.answers_and_scales(kinds)
         whole = np.all((table == np.rint(table)) & (np.abs(table) < _WHOLE), axis=(0, 1))
         # Whoever changes such a number by one or more is told by it: it is as good as exact.
-        still = (law >= EXACT) | ((law == GAUSSIAN) & whole & (scale**2 > MOST_TOLD))
+        still = (law >= GEOMETRIC) | ((law == GAUSSIAN) & whole & (scale**2 > MOST_TOLD))
         return _Nearby(
             kinds=kinds,
             gaussian=(table * scale)[:, :, ~still & (law == GAUSSIAN)],
@@ -309,6 +334,11 @@ class _Nearby:
         well = size == 1 and bool(np.any(self._gram[first, first] > _SEEN_WELL))
         others = (_MOST_MOVES // (values - 1) - size) // (1 + size)
         others = int(np.clip(others, 3, 3 * _MOST_RECTANGLES if well else _MOST_OTHERS))
+        rows_in_all = int(min(self.counts.sum(), _ALL_ROWS + 1))
+        by_themselves = _BY_THEMSELVES
+        if rows_in_all <= _ALL_ROWS:
+            others = max(others, rows_in_all - size)
+            by_themselves = others
         rectangles = others // 3 if well else 0
         local = [self._local(own, count, others, rectangles) for own, count in zip(kinds, times, strict=True)]
         rows = np.array([line for line, _ in local])
@@ -318,7 +348,8 @@ class _Nearby:
         known: dict[bytes, float] = {}  # of many categories all have the same numbers but for their names
         for column, value in enumerate(asked):
             order = np.array([value, *(other for other in range(values) if other != value)])
-            table = moves_about(size, others, rectangles, tuple(self.chances[order].tolist()))
+            chances = tuple(self.chances[order].tolist())
+            table = moves_about(size, others, rectangles, chances, by_themselves=by_themselves)
             columns = np.where(kept, places + order, len(self.kinds) * values).reshape(len(kinds), -1)
             seen, other = (products[columns[:, :, None], columns[:, None]] for products in self._products)
             there = np.all((table.held[0] < 0) | (rows < len(self.kinds))[:, None], axis=2)

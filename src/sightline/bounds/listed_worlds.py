@@ -23,8 +23,8 @@ import numpy as np
 
 from sightline.arrays import LARGEST, ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.bounds.few_values import FewValues
-from sightline.bounds.value_rows import EXACT, LAPLACE
-from sightline.bounds.walk import ends_of_persons
+from sightline.bounds.value_rows import EXACT, GEOMETRIC, LAPLACE
+from sightline.bounds.walk import ends_of_persons, geometric_noise
 from sightline.units.unit_block import BoolArray
 from sightline.values import frozen
 
@@ -155,7 +155,8 @@ class _Worlds:
         prior = np.log(chances)
         exact = np.unique(every[:, self.law == EXACT], axis=0, return_inverse=True)[1].ravel()
         noisy = self.law != EXACT
-        seen, laplace = (every * self.scale)[:, noisy], (self.law == LAPLACE)[noisy]
+        seen, law = (every * self.scale)[:, noisy], self.law[noisy]
+        laplace = (law == LAPLACE) | (law == GEOMETRIC)
         # |a - g|² is a·g less squares, by one product. Where these lose the digits that count, and of Laplace
         # answers, which have none: one by one.
         lost = np.abs(seen).max(axis=0, initial=0.0) ** 2 * np.finfo(np.float64).eps
@@ -172,6 +173,8 @@ class _Worlds:
                 generator.laplace(size=(number, seen.shape[1])),
                 generator.standard_normal((number, seen.shape[1])),
             )
+            for column in np.flatnonzero(law == GEOMETRIC):
+                noise[:, column] = geometric_noise(self.scale[noisy][column], (number,), generator)
             fit = (others[truth] + noise[:, ~single]) @ others.T - size
             for column in np.flatnonzero(single):
                 apart = np.abs(seen[truth, column, None] - seen[:, column] + noise[:, column, None])

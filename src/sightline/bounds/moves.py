@@ -45,14 +45,15 @@ from sightline.units.unit_block import BoolArray
 from sightline.values import frozen
 
 Move = tuple[tuple[int, int, int], ...]  # the rows that change: which, from which value, to which
-_BY_THEMSELVES = 8  # others who are moved by themselves: of all of them ends rise by less than 0.01
 _IN_CACHE = 1 << 15  # entries of all systems that are made at a time
 _REST = 1e-10  # of the mean square of u
 _ENTRY = 1e-13  # the error of an entry of C: sums of products of numbers below 1
 
 
 @lru_cache(maxsize=64)
-def moves_about(rows: int, others: int, rectangles: int, chances: tuple[float, ...]) -> MoveTable:
+def moves_about(
+    rows: int, others: int, rectangles: int, chances: tuple[float, ...], *, by_themselves: int = 8
+) -> MoveTable:
     """Moves between the first value, which is asked about, and each other one: the rows of a person, which
     come first, and some of the others by themselves; the person's in exchange with each of the others; and
     rectangles of the first row with three others each, one after the other.
@@ -60,7 +61,7 @@ def moves_about(rows: int, others: int, rectangles: int, chances: tuple[float, .
     moves: list[Move] = []
     for other in range(1, len(chances)):
         up, down = (other, 0), (0, other)
-        moves += [((row, *up),) for row in range(rows + min(others, _BY_THEMSELVES))]
+        moves += [((row, *up),) for row in range(rows + min(others, by_themselves))]
         pairs = itertools.product(range(rows), range(rows, rows + others))
         moves += [((row, *up), (place, *down)) for row, place in pairs]
         corners = range(rows, rows + 3 * rectangles, 3)

@@ -7,13 +7,16 @@ of numbers connects say nothing about each other: whatever is said of a row depe
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cached_property
 
 import numpy as np
 from scipy import sparse
+from scipy.special import log_ndtr
 
-from sightline.arrays import FloatArray, IndexArray, distinct_lines
+from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.bounds.alone import Losses
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.priors import TwoPointPrior
 from sightline.numerics.residuals import gamma
@@ -24,8 +27,8 @@ from sightline.units.unit_block import BoolArray, WholeArray
 from sightline.units.units import Units
 from sightline.values import frozen
 
-_MOST_COPIES = 8  # Laplace answers that a row is the mean of, and that are drawn one by one
-GAUSSIAN, LAPLACE, EXACT, OTHER = range(4)  # laws of answers
+_MOST_COPIES = 8  # answers that a row is the mean of, and that are drawn one by one
+GAUSSIAN, LAPLACE, GEOMETRIC, EXACT, OTHER = range(5)  # laws of answers
 
 
 def chances_of(prior: UnitPrior) -> FloatArray:
@@ -178,7 +181,8 @@ class ValueRows:
     def answers_and_scales(self, kinds: IndexArray) -> tuple[FloatArray, FloatArray, IndexArray]:
         """The same in the units of the numbers, and one over the scale of each answer's noise.
 
-        The mean of n Laplace answers is n of them. Noise that numbers share is white in combinations of them.
+        The mean of n Laplace answers is n of them, and so of geometric ones, whose scale is 1/b. Noise that
+        numbers share is white in combinations of them.
         """
         table, used = self.columns(kinds)
         noise = self.noise
@@ -188,27 +192,88 @@ class ValueRows:
             lines = noise.white(table.reshape(-1, used.size).T).T
             white = lines.reshape(*table.shape[:2], -1)
             return white, np.full(white.shape[2], larger), np.full(white.shape[2], GAUSSIAN)
-        laplace, exact = noise.laplace[used], noise.exact[used]
-        # Of n Laplace answers the squared loss is n times the information; of geometric ones half as much.
-        loss = np.where(laplace > 0, noise.loss[used], 0.0) ** 2
-        plain = (np.abs(loss - laplace * noise.information[used]) <= 1e-6 * loss) & (laplace <= _MOST_COPIES)
-        law = np.where(laplace > 0, np.where(plain, LAPLACE, OTHER), GAUSSIAN)
-        law = np.where(exact, EXACT, law)
-        copies = np.where(law == LAPLACE, np.rint(laplace), 1).astype(np.intp)
+        law = self.laws[used]
+        copies = np.where(law == LAPLACE, noise.laplace[used], 1.0)
+        copies = np.where(law == GEOMETRIC, noise.laplace[used] / 2, copies)
+        fraction = (law == GEOMETRIC) & np.any(table != np.rint(table), axis=(0, 1))
+        law = np.where(fraction | (copies > _MOST_COPIES), OTHER, law)
+        law = np.where(noise.exact[used], EXACT, law)
+        copies = np.where((law == LAPLACE) | (law == GEOMETRIC), copies, 1).astype(np.intp)
         scale = np.where(law >= EXACT, 1.0, np.sqrt(noise.information[used] / copies) * larger)
+        scale = np.where(law == GEOMETRIC, self.loss_of_a_step[used], scale)
         each = np.repeat(np.arange(used.size), copies)
         return table[:, :, each], scale[each], law[each]
 
-    def drawn(self, kinds: IndexArray) -> tuple[FloatArray, BoolArray, BoolArray, BoolArray]:
-        """For simulations. The same answers, which of them have Laplace noise and which have none; and the
-        kinds that are in no number of another law. Without noise only whole numbers are drawn.
+    @cached_property
+    def laws(self) -> IndexArray:
+        """Of every number, with however many copies: of one without noise as if it had some."""
+        # Of n Laplace answers the squared loss is n times the information; of geometric ones half as much.
+        noise, pure = self.noise, self.noise.laplace > 0
+        loss = np.where(pure, noise.loss, 0.0) ** 2
+        apart = np.where(pure, noise.laplace * noise.information, 1.0)
+        whole = noise.laplace == np.rint(noise.laplace)
+        plain = whole & (np.abs(loss - apart) <= 1e-6 * loss)
+        geometric = whole & (noise.laplace % 2 == 0) & (np.abs(2 * loss - apart) <= 1e-6 * loss)
+        of_pure = np.where(plain, LAPLACE, np.where(geometric, GEOMETRIC, OTHER))
+        return np.asarray(np.where(pure, of_pure, GAUSSIAN))
+
+    @cached_property
+    def loss_of_a_step(self) -> FloatArray:
+        r"""Of every number with geometric noise at least 1/b: how far one answer's loss is from that of the
+        next whole number.
+
+        Its information is that of m with :math:`m = \max\{1/b, 2 \Phi^{-1}(q)\}`, :math:`q = 1/(1 +
+        e^{-1/b})`. Beside weights with a common factor c it is c m, where the least of both inverses is at
+        least c/b: the second one is convex.
         """
-        table, law = self.answers(kinds)
+        m = np.where(self.laws == GEOMETRIC, self.noise.loss / np.maximum(self.noise.laplace / 2, 1), 0.0)
+        m = m * (1 + ROUNDING)
+        return np.asarray(np.minimum(m, log_ndtr(m / 2) - log_ndtr(-m / 2)))
+
+    def losses(self, kind: int) -> dict[tuple[int, int], Losses] | None:
+        """What tells every two values of a row of a kind apart, if noise is not Gaussian noise alone; None
+        where it is, or where a number without noise tells some apart.
+        """
+        table, used = self.columns(np.array([kind]))
+        noise, law = self.noise, self.laws[used]
+        if noise.shared or np.all(law == GAUSSIAN) or np.ptp(table[0][:, noise.exact[used]], axis=0).any():
+            return None
+        larger = 1 + noise.error + gamma(8 * used.size + 8)
+        pairs = {}
+        for a, b in itertools.combinations(range(self.chances.size), 2):
+            away = np.abs(table[0, b] - table[0, a])
+            laplace, geometric, pure = list[float](), list[tuple[float, float]](), list[float]()
+            for place in np.flatnonzero((away > 0) & (law != GAUSSIAN) & ~noise.exact[used]).tolist():
+                number, distance = used[place], float(away[place])
+                copies, loss = round(noise.laplace[number]), float(noise.loss[number]) * larger * distance
+                step = float(self.loss_of_a_step[number])
+                if law[place] == LAPLACE:
+                    laplace += [loss / copies] * copies
+                elif law[place] == GEOMETRIC and distance == round(distance):
+                    geometric += [(step * distance, step)] * (copies // 2)
+                else:
+                    pure.append(loss)
+            gaussian = (law == GAUSSIAN) & ~noise.exact[used]
+            information = float(np.sum(noise.information[used][gaussian] * away[gaussian] ** 2)) * larger
+            pairs[a, b] = Losses(
+                information=information,
+                laplace=tuple(sorted(laplace)),
+                geometric=tuple(sorted(geometric)),
+                pure=tuple(sorted(pure)),
+            )
+        return pairs
+
+    def drawn(self, kinds: IndexArray) -> tuple[FloatArray, IndexArray, FloatArray, BoolArray]:
+        """For simulations. The same answers and their laws; of geometric noise the loss of a step, else 0;
+        and the kinds that are in no number of another law. Without noise only whole numbers are drawn.
+        """
+        table, scale, law = self.answers_and_scales(kinds)
+        table = table * scale
         fraction = np.any(table != np.rint(table), axis=(0, 1))
         other = (law == OTHER) | ((law == EXACT) & fraction)
         movable = np.all(np.ptp(table[:, :, other], axis=1) == 0, axis=1)
         kept = ~other
-        return table[:, :, kept], law[kept] == LAPLACE, law[kept] == EXACT, movable
+        return table[:, :, kept], law[kept], np.where(law == GEOMETRIC, scale, 0.0)[kept], movable
 
     def sharing(self, own: IndexArray, kinds: IndexArray, most: int) -> IndexArray:
         """Of some kinds those that share most information with others: up to so many."""

@@ -52,8 +52,9 @@ class WalkedRows:
 
     table: FloatArray  # rows × values × numbers: what each value adds to a number, over the noise's scale
     chances: FloatArray  # of the values
-    laplace: BoolArray  # of the numbers: whether the noise is Laplace noise; else it is Gaussian
+    laplace: BoolArray  # of the numbers: whether the noise is Laplace or geometric noise; else it is Gaussian
     exact: BoolArray  # numbers without noise, in units of their own
+    steps: FloatArray | None = None  # of geometric noise the loss of a step, else 0; None without any
 
     @cached_property
     def moved(self) -> FloatArray:
@@ -224,7 +225,16 @@ class WalkState:
         noise = generator.standard_normal((rows.laplace.size, worlds))
         if rows.laplace.any():
             noise[rows.laplace] = generator.laplace(size=(int(rows.laplace.sum()), worlds))
+        steps = np.zeros(rows.laplace.size) if rows.steps is None else rows.steps
+        for number in np.flatnonzero(steps):
+            noise[number] = geometric_noise(float(steps[number]), (worlds,), generator)
         return cls(values=values, noise=noise)
+
+
+def geometric_noise(step: float, shape: tuple[int, ...], generator: np.random.Generator) -> FloatArray:
+    """Two-sided geometric noise of the scale b, over b = 1/``step``."""
+    stop = -math.expm1(-step)
+    return np.asarray(step * (generator.geometric(stop, shape) - generator.geometric(stop, shape)))
 
 
 @frozen(slots=False)

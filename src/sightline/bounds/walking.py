@@ -27,6 +27,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.bounds.few_values import FewValues
+from sightline.bounds.value_rows import EXACT, GEOMETRIC, LAPLACE
 from sightline.bounds.walk import Block, Schedule, WalkedRows, betting_bound, least_kept, walk
 from sightline.format import shown_seconds
 from sightline.progress import report
@@ -271,7 +272,7 @@ class _Walks:
     def _task(self, kinds: IndexArray, counts: IndexArray, persons: IndexArray) -> Iterator[_Task]:
         """Some rows of some kinds; none if numbers of a law that is not drawn see the persons."""
         few = self.few
-        table, laplace, exact, movable = few.rows.drawn(kinds)
+        table, law, steps, movable = few.rows.drawn(kinds)
         free = np.flatnonzero(movable & (counts > 0))
         first = np.full(few.rows.counts.size, -1)
         first[kinds[free]] = np.cumsum(counts[free]) - counts[free]
@@ -291,8 +292,9 @@ class _Walks:
         walked = WalkedRows(
             table=np.repeat(table[free], counts[free], axis=0),
             chances=few.rows.chances,
-            laplace=laplace,
-            exact=exact,
+            laplace=(law == LAPLACE) | (law == GEOMETRIC),
+            exact=law == EXACT,
+            steps=steps,
         )
         straddling = self.straddling[persons[inside]]
         yield _Task(rows=walked, persons=persons[inside], places=places, straddling=straddling)
