@@ -1,13 +1,13 @@
 """Needless alarms where people are many: lower ends of a yes or no, a category and persons with two rows.
 
 ``python -m benchmarks.bench_crowd`` prints three tables. *Alarms*: of drawn plans of 40 to 160 people in the
-cells of three to five tables, with Gaussian noise, how many are below 50 % by the lower end; of these, how
-many leave everyone 50 % by a walk without a margin (needless for sure), and by the best linear attack
-(needless at most). *1,000 people* in 240 counts, at three noises: the least lower end, and with a walk for a
-limit of 93 % of what the best linear attack leaves. *Guessed*: of the same people, how often a guess is right
-at most by each bound, and how often that of a Gibbs sampler is. *Tiny* designs: lower ends above the risk by
-listed worlds, and alarms that are needless. *Reasons*: of drawn designs, how many lower ends fall without
-each kind of bound, and by how much at most. ``alarms 50``, ``alarms 50 categories``, ``thousand``,
+cells of three to five tables, with Gaussian noise or as the class says, how many are below 50 % by the lower
+end; of these, how many leave everyone 50 % by a walk without a margin (needless for sure), and by the best
+linear attack (needless at most). *1,000 people* in 240 counts, at three noises: the least lower end, and with
+a walk for a limit of 93 % of what the best linear attack leaves. *Guessed*: of the same people, how often a
+guess is right at most by each bound, and how often that of a Gibbs sampler is. *Tiny* designs: lower ends
+above the risk by listed worlds, and alarms that are needless. *Reasons*: of drawn designs, how many lower ends
+fall without each kind of bound, and by how much at most. ``alarms 50``, ``alarms 50 categories``, ``thousand``,
 ``guessed``, ``tiny 200`` and ``reasons 100`` print one of them, for so many plans a class.
 """
 
@@ -31,6 +31,7 @@ from sightline.bounds.priors import PriorAffinity, TwoPointPrior
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walk import Schedule, least_kept, walk
 from sightline.bounds.walking import _Walks, with_walk, with_walked_guesses
+from sightline.noise.published import PublishedLaw, information_scale, parameter_of_stddev
 from sightline.units.design import Design, MadeOfUnits
 from sightline.units.row_noise import RowNoise
 from sightline.units.target import UnitPrior
@@ -39,7 +40,16 @@ from sightline.units.units import Units
 from tests.bounds.enumerated_worlds import few
 from tests.golden.drawn_designs import drawn_design
 
-CLASSES = ("yes or no", "other odds", "categories", "persons")
+CLASSES = (
+    "yes or no",
+    "other odds",
+    "categories",
+    "persons",
+    "other odds, laplace",
+    "yes or no, geometric",
+    "yes or no, mixed",
+)
+LAWS = (PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE, PublishedLaw.GEOMETRIC)
 LIMIT = 0.5
 
 
@@ -73,9 +83,8 @@ def drawn(kind: str, people: int, noise: float, generator: np.random.Generator) 
     chosen = columns.reshape(rows, each, -1)[order].reshape(-1, columns.shape[1])
     share = float(generator.choice([0.1, 0.2, 0.3]))
     target = {"other odds": CoinPrior(share=share), "categories": CoinPrior(share=1 / max(k, 2))}.get(
-        kind, TwoPointPrior(0.0, 1.0)
+        kind.partition(",")[0], TwoPointPrior(0.0, 1.0)
     )
-    scales, none = np.full(numbers, noise), np.zeros(numbers)
     return Design(
         units=Units(
             rows=chosen.astype(np.int32),
@@ -86,11 +95,20 @@ def drawn(kind: str, people: int, noise: float, generator: np.random.Generator) 
             people=people_of,
             each=each,
         ),
-        noise=RowNoise.of(scales, scales, none, none + 1),
+        noise=_noise(kind.partition(", ")[2], numbers, noise, generator),
         prior=UnitPrior(target=target, categories=k),
         release=np.arange(numbers),
         place=np.arange(len(people_of)),
     )
+
+
+def _noise(law: str, numbers: int, stddev: float, generator: np.random.Generator) -> RowNoise:
+    """Of one law, or of all of them mixed, with one standard deviation."""
+    named = [PublishedLaw(law)] if law not in ("", "mixed") else [LAWS[0]]
+    laws = [LAWS[i] for i in generator.integers(0, 3, numbers)] if law == "mixed" else named * numbers
+    scales = [float(information_scale(one, parameter_of_stddev(one, np.array([stddev])))[0]) for one in laws]
+    answers = np.array([one.laplace_answers for one in laws])
+    return RowNoise.of(np.array(scales), np.full(numbers, stddev), answers, np.ones(numbers))
 
 
 def by_a_long_walk(design: Design) -> float:
@@ -114,7 +132,7 @@ def by_a_long_walk(design: Design) -> float:
 
 def alarms(plans: int, classes: tuple[str, ...] = CLASSES) -> None:
     print(
-        f"{'class':<12} plans  alarms  needless: for sure, at most (before the walk)   "
+        f"{'class':<20} plans  alarms  needless: for sure, at most (before the walk)   "
         "CPU s a plan: assess, walk"
     )
     for kind in classes:
@@ -137,7 +155,7 @@ def alarms(plans: int, classes: tuple[str, ...] = CLASSES) -> None:
             counts += after, after and sure, after and above, before and sure, before and above
         shares = counts[1:] / plans
         print(
-            f"{kind:<12} {plans:5}  {counts[0]:6}  {shares[0]:.1%}, {shares[1]:.1%} "
+            f"{kind:<20} {plans:5}  {counts[0]:6}  {shares[0]:.1%}, {shares[1]:.1%} "
             f"({shares[2]:.1%}, {shares[3]:.1%})   {seconds[0] / plans:.3f}, {seconds[1] / plans:.3f}",
             flush=True,
         )

@@ -1,4 +1,4 @@
-"""Rows alone under noise of any law, and simulated geometric noise: by quadrature and by sums over answers."""
+"""Rows alone under noise of any law, and simulated geometric noise: quadrature, and sums over answers."""
 
 from __future__ import annotations
 

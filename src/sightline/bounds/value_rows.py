@@ -224,7 +224,7 @@ class ValueRows:
 
         Its information is that of m with :math:`m = \max\{1/b, 2 \Phi^{-1}(q)\}`, :math:`q = 1/(1 +
         e^{-1/b})`. Beside weights with a common factor c it is c m, where the least of both inverses is at
-        least c/b: the second one is convex.
+        least c/b: the second one is convex. (What has noise on a lattice is whole, so that c is 1 or more.)
         """
         m = np.where(self.laws == GEOMETRIC, self.noise.loss / np.maximum(self.noise.laplace / 2, 1), 0.0)
         m = m * (1 + ROUNDING)
