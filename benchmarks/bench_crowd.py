@@ -6,8 +6,8 @@ end; of these, how many leave everyone 50 % by a walk without a margin (needless
 linear attack (needless at most). *1,000 people* in 240 counts, at three noises: the least lower end, and with
 a walk for a limit of 93 % of what the best linear attack leaves. *Guessed*: of the same people, how often a
 guess is right at most by each bound, and how often that of a Gibbs sampler is. *Tiny* designs: lower ends
-above the risk by listed worlds, and alarms that are needless. *Reasons*: of drawn designs, how many lower ends
-fall without each kind of bound, and by how much at most. ``alarms 50``, ``alarms 50 categories``, ``thousand``,
+above the risk by listed worlds, and alarms that are needless. *Reasons*: of drawn designs, how many ends
+fall without each kind of bound, by how much at most. ``alarms 50``, ``alarms 50 categories``, ``thousand``,
 ``guessed``, ``tiny 200`` and ``reasons 100`` print one of them, for so many plans a class.
 """
 
