@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline.bounds.alone import Losses, left_of_values
+from sightline.bounds.alone import PrivacyLosses, left_of_values
 from sightline.bounds.assessment import assess
 from sightline.bounds.coin import CoinPrior, coin_risk
 from sightline.bounds.few_values import FewValues
@@ -23,10 +23,10 @@ from sightline.units.target import UnitPrior
 from sightline.units.unit_block import ONE
 from sightline.units.units import Units
 
-NOTHING = Losses(information=0.0, laplace=(), geometric=(), pure=())
+NOTHING = PrivacyLosses(information=0.0, laplace=(), geometric=(), pure=())
 
 
-def left(losses: Losses, share: float = 0.5) -> float:
+def left(losses: PrivacyLosses, share: float = 0.5) -> float:
     return float(left_of_values({(0, 1): losses}, np.array([1 - share, share]))[1])
 
 
@@ -185,7 +185,10 @@ def test_counts_with_geometric_noise_by_the_sum_over_answers(share: float, copie
     assert np.all(low <= exact + slack)
     assert np.all(exact <= high + slack)
     assert np.all(high - low < 0.12)
-    assert np.all(few.alone(np.ones(len(few.kinds), dtype=np.bool_))[few.person, 0] <= exact + slack)
+    assert np.all(
+        few.alone(np.ones(len(few.kinds), dtype=np.bool_), np.zeros(len(few.kinds)))[few.person, 0]
+        <= exact + slack
+    )
     found = assess(design)
     walked = with_walk(design, np.zeros_like(found.lower), found.upper, float(exact.min()) - 0.1)
     assert np.all(walked[:, 0] <= exact + slack)

@@ -40,7 +40,7 @@ Transform = NDArray[np.complex128]
 
 
 @frozen(eq=True)
-class Losses:
+class PrivacyLosses:
     """What tells two values of a row apart, number by number."""
 
     information: float  # of all Gaussian answers together
@@ -74,7 +74,7 @@ class Losses:
         return f, D if law.any() else first
 
 
-def left_of_values(losses: dict[tuple[int, int], Losses], chances: FloatArray) -> FloatArray:
+def left_of_values(losses: dict[tuple[int, int], PrivacyLosses], chances: FloatArray) -> FloatArray:
     """Of every value of a row at most the share that remains of its indicator."""
     kept = np.zeros(chances.size)
     for value, p in enumerate(chances.tolist()):

@@ -427,7 +427,7 @@ def of_few_values(found: UnitExposure, *, limit: float = np.inf, least: bool = F
     low = np.ones(len(few.kinds))
     np.minimum.at(low, persons, lower[listed].min(axis=1))
     worlds, most = by_listed_worlds(few, asked)
-    alone, genies = few.alone(asked), few.by_genies(asked)
+    alone, genies = few.alone(asked, low), few.by_genies(asked)
     low = np.maximum(low, np.maximum(np.maximum(worlds, alone), genies).min(axis=1))
     every = np.stack([worlds, alone, genies, few.by_moves(asked, low, limit=limit, least=least)])
     bounds = np.array([Bound.WORLDS, Bound.HIDDEN, Bound.GENIES, Bound.MOVES])[every.argmax(axis=0)]

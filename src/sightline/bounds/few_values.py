@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.bounds.alone import Losses, left_of_values
+from sightline.bounds.alone import PrivacyLosses, left_of_values
 from sightline.bounds.canonical_order import in_canonical_order
 from sightline.bounds.genies import MOST_TOLD, Genies
 from sightline.bounds.moves import moves_about
@@ -96,14 +96,16 @@ class FewValues:
                 own = int(of_person[persons[0]])
                 yield persons, np.sort(kinds_in_order[ends[own] - sizes[own] : ends[own]])
 
-    def alone(self, wide: BoolArray) -> FloatArray:
+    def alone(self, wide: BoolArray, low: FloatArray) -> FloatArray:
         """Persons × values asked: what remains at least of one row, if all others are known, in numbers not
-        all of whose noise is Gaussian noise; 0 of others.
+        all of whose noise is Gaussian noise; 0 of others. Those with the least ends first.
         """
         lower = np.zeros((len(self.kinds), len(self.asked)))
         single = np.where(self.kinds >= 0, self.times, 0).sum(axis=1) == 1
-        known: dict[tuple[Losses, ...], FloatArray] = {}
-        for person in np.flatnonzero(wide & single).tolist():
+        known: dict[tuple[PrivacyLosses, ...], FloatArray] = {}
+        order = np.argsort(low, kind="stable")
+        order = order[(wide & single)[order]] if np.any(self.rows.laws != GAUSSIAN) else order[:0]
+        for person in order[:_MOST_PERSONS].tolist():
             losses = self.rows.losses(int(self.kinds[person, 0]))
             if losses is None:
                 continue

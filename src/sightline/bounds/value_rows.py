@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.special import log_ndtr
 
 from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
-from sightline.bounds.alone import Losses
+from sightline.bounds.alone import PrivacyLosses
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.priors import TwoPointPrior
 from sightline.numerics.residuals import gamma
@@ -230,7 +230,7 @@ class ValueRows:
         m = m * (1 + ROUNDING)
         return np.asarray(np.minimum(m, log_ndtr(m / 2) - log_ndtr(-m / 2)))
 
-    def losses(self, kind: int) -> dict[tuple[int, int], Losses] | None:
+    def losses(self, kind: int) -> dict[tuple[int, int], PrivacyLosses] | None:
         """What tells every two values of a row of a kind apart, if noise is not Gaussian noise alone; None
         where it is, or where a number without noise tells some apart.
         """
@@ -255,7 +255,7 @@ class ValueRows:
                     pure.append(loss)
             gaussian = (law == GAUSSIAN) & ~noise.exact[used]
             information = float(np.sum(noise.information[used][gaussian] * away[gaussian] ** 2)) * larger
-            pairs[a, b] = Losses(
+            pairs[a, b] = PrivacyLosses(
                 information=information,
                 laplace=tuple(sorted(laplace)),
                 geometric=tuple(sorted(geometric)),
