@@ -211,28 +211,3 @@ def test_persons_keep_at_least_what_they_did_without_lines(law: str, monkeypatch
         for now, then, own in zip(found, before, several, strict=True)
     ]
     assert max(float(one.max(initial=1.0)) for one in gained) > 1.5
-
-
-def test_moves_are_the_minimum_of_what_they_cost() -> None:
-    """At the minimum no column would rather move more or less: of noise over ten orders of magnitude."""
-    generator = np.random.default_rng(8)
-    free = held = still = 0
-    for _ in range(20):
-        size = int(generator.integers(1, 9))
-        table = generator.integers(0, 3, (int(generator.integers(1, 6)), size))
-        white = table / 10.0 ** generator.uniform(-4, 1, (len(table), 1))
-        gram, copies = white.T @ white, generator.integers(1, 5, (2, 3, size)).astype(float)
-        pull = copies * (generator.standard_normal((2, 3, size)) @ gram)
-        penalty = copies * 10.0 ** generator.uniform(-2, 1, (2, 3, 1))
-        d = lines.least_moves(gram, copies, pull, penalty)
-        slope = copies * ((copies * d) @ gram) + pull + penalty * d
-        # An error of d is one of the slope, by as much as the slope changes.
-        close = 1e-6 * (penalty + np.abs(pull) + copies * (copies @ np.abs(gram)))
-        assert np.all(np.abs(d) <= 1)
-        at_end = np.abs(d) > 1 - 1e-7
-        between = (d != 0) & ~at_end
-        assert np.all(np.abs(slope + penalty * np.sign(d))[between] <= close[between])
-        assert np.all((slope * np.sign(d) + penalty)[at_end] <= close[at_end])
-        assert np.all((np.abs(slope) - penalty)[d == 0] <= close[d == 0])
-        free, held, still = free + between.sum(), held + at_end.sum(), still + (d == 0).sum()
-    assert min(free, held, still) > 10

@@ -15,13 +15,13 @@ Every mean of such matrices is a bound. Its least eigenvalue is that of the shar
 found as in a game. A good direction changes the releases little and moves few others, since each of them
 shortens the chord: the minimum of
 
-.. math:: \tfrac12 d^\top G d + \mu \sum_k \bigl(|d_k| + \tfrac12 d_k^2\bigr)
+.. math:: \tfrac12 d^\top G d + \mu \sum_k |d_k|
 
-over the rows of others, which move by at most 1, for some penalties :math:`\mu`: of moves with one sum those
-that are alike shorten the chord least. It is a convex problem, and solved to the end, so that rounding and
-the noise of other numbers do not decide where a search stops. In a flat each row of others serves one row of
-the unit: two ways to share them are tried. How good a minimum, a way or a weight is does not matter for the
-truth of a bound. Proofs: the theory page on named records.
+over the rows of others, which move by at most 1, for some penalties :math:`\mu`. Each is found as a sequence
+of weighted least squares, in which the last :math:`|d_k|` become weights, and rows that reach 1 are held
+there. In a flat each row of others serves one row of the unit: two ways to share them are tried. How good a
+minimum, a way or a weight is does not matter for the truth of a bound. Proofs: the theory page on named
+records.
 
 **A line to those in the same exact numbers.** Let the rows :math:`K` be in exactly the exact numbers that
 row j is in, as often as j. Row j rises and all m of K fall by 1/m of it: no exact number changes, and numbers
@@ -189,9 +189,7 @@ _MOST_SEARCHED, _MOST_SEARCHED_ENTRIES = 40, 20_000
 # With two fewer in the middle, ends of persons were up to a third lower, and one number fewer lowered them;
 # without 0.1 those of one golden design were lower by up to 0.001.
 _PENALTIES = np.array([0.03, 0.1, 0.2, 0.6, 2.0, 5.0])
-# Newton steps: each leaves a tenth of the gap, and a share of the way to the border.
-_STEPS, _TOWARDS, _INSIDE, _CLOSE = 20, 0.1, 0.95, 1e-12
-_STILL = 1e-7  # a move that is this small is none: it would count as one more row that moves
+_STEPS, _NOTHING = 12, 0.02
 _ROUNDS = 90  # of the game
 
 
@@ -338,12 +336,35 @@ class _Search:
         size = others.shape[1]
         own = own / np.abs(own).max(axis=1, keepdims=True)
         moved = _Lines(columns=columns, own=own, others=others, moves=np.zeros(others.shape)).sums()
+        # Columns without others, and those that move as far as they may, are held by a weight that is larger
+        # than all information. Where those would rather move less they are let go. Every column has some
+        # weight, beside which little noise does not make squares singular.
+        alone = others == 0
+        counts = np.where(alone, 1.0, others)[:, None, :]
+        heavy, least_weight = np.array([1e12, 1e-15]) * float(np.trace(self.gram))
         tried = np.broadcast_to(penalties, (len(own), penalties.shape[-1]))[..., None]
-        shape = *tried.shape[:2], size
-        copies = np.broadcast_to(others[:, None, :], shape)
-        pull = np.broadcast_to(((moved @ self.gram) * others)[:, None, :], shape)
-        d = least_moves(self.gram, copies, pull, tried * np.where(copies > 0, copies, 1.0))
-        d = np.where(copies > 0, d, 0.0)
+        pull = np.repeat(-(moved @ self.gram)[:, None, :], tried.shape[1], axis=1)
+        d = np.ones((*tried.shape[:2], size))
+        held = np.zeros(d.shape)  # where each column is held, and 0 if it is free
+        # Columns that are held and let go in turn make steps that go up again: the best one counts.
+        least, best = np.full(d.shape[:2], np.inf), d
+        for _ in range(_STEPS):
+            weights = tried / (np.abs(d) + _NOTHING) + least_weight
+            fixed = np.where(alone[:, None, :] | (held != 0), heavy, 0.0)
+            matrix = np.tile(self.gram, (*tried.shape[:2], 1, 1))
+            matrix[..., np.arange(size), np.arange(size)] += (weights + fixed) / counts
+            target = pull + fixed * held
+            free = np.linalg.solve(matrix, target[..., None])[..., 0] / counts
+            d = np.clip(free, -1.0, 1.0)
+            slope = (d * counts) @ self.gram - pull + weights * d
+            held = np.where(held * slope > 0, 0.0, np.where(np.abs(free) > 1, np.sign(free), held))
+            reached = np.where(alone[:, None, :], 0.0, d)
+            total = moved[:, None, :] + others[:, None, :] * reached
+            value = np.sum(total @ self.gram * total, axis=2) / 2
+            value += tried[..., 0] * np.sum(np.abs(reached) * others[:, None, :], axis=2)
+            best = np.where((value < least)[..., None], reached, best)
+            least = np.minimum(least, value)
+        d = best
         again = np.repeat(np.arange(len(own)), tried.shape[1])
         return _Lines(columns=columns[again], own=own[again], others=others[again], moves=d.reshape(-1, size))
 
@@ -400,45 +421,6 @@ class _Search:
         return np.asarray(
             (information + np.where(information < 0, -added, added)) * (self.width**2 / (1 - error))
         )
-
-
-def least_moves(gram: FloatArray, copies: FloatArray, pull: FloatArray, penalty: FloatArray) -> FloatArray:
-    r"""Many minima of :math:`\tfrac12 d^\top N G N d + g^\top d + w^\top (|d| + \tfrac12 d^2)` over
-    :math:`|d_k| \le 1`, with the copies N of every column on the diagonal.
-
-    With :math:`|d_k| \le t_k \le 1` it is a convex problem: Newton steps from within, each with the products
-    of multipliers and inequalities nearer to 0. A step takes one system of the size of d; t is eliminated.
-    """
-    d, places = np.zeros(copies.shape), np.arange(copies.shape[-1])
-    slack = [np.full(copies.shape, 0.5)] * 3  # of t − d ≥ 0, t + d ≥ 0 and 1 − t ≥ 0
-    dual = [penalty] * 3
-    for _ in range(_STEPS):
-        products = np.stack([one * room for one, room in zip(dual, slack, strict=True)])
-        gap = products.mean(axis=(0, -1))[..., None]
-        goal = _TOWARDS * gap
-        rate = [one / room for one, room in zip(dual, slack, strict=True)]
-        pushed = [goal / room for room in slack]
-        slope = copies * ((copies * d) @ gram) + pull + penalty * d
-        across, own = rate[1] - rate[0], rate[0] + rate[1] + rate[2]
-        right_t = pushed[0] + pushed[1] - pushed[2] - penalty
-        right_d = pushed[1] - pushed[0] - slope - across * right_t / own
-        matrix = gram * copies[..., :, None] * copies[..., None, :]
-        # Not negative: (r₁ + r₂)(r₁ + r₂ + r₃) is at least (r₂ − r₁)².
-        matrix[..., places, places] += (4 * rate[0] * rate[1] + (rate[0] + rate[1]) * rate[2]) / own + penalty
-        step_d = np.linalg.solve(matrix, right_d[..., None])[..., 0]
-        step_t = (right_t - across * step_d) / own
-        steps = [step_t - step_d, step_t + step_d, -step_t]
-        of_dual = [
-            push - one - r * step for push, one, r, step in zip(pushed, dual, rate, steps, strict=True)
-        ]
-        far = np.where(gap[..., 0] > _CLOSE * penalty.mean(axis=-1), 1.0, 0.0)
-        for value, step in zip((*slack, *dual), (*steps, *of_dual), strict=True):
-            reach = np.where(step < 0, value / np.where(step < 0, -step, 1.0), np.inf).min(axis=-1)
-            far = np.minimum(far, _INSIDE * reach)
-        d = d + far[..., None] * step_d
-        slack = [room + far[..., None] * step for room, step in zip(slack, steps, strict=True)]
-        dual = [one + far[..., None] * step for one, step in zip(dual, of_dual, strict=True)]
-    return np.where(np.isfinite(d) & (np.abs(d) >= _STILL), d, 0.0)
 
 
 def _shared_by_size(others: FloatArray, sizes: FloatArray) -> FloatArray:
