@@ -14,6 +14,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.result import AuditResult, VerdictStatus
+from sightline.bounds import listed_worlds
 from sightline.tables.membership import Statistic
 from tests.auditing import fuzz_doors, fuzz_laws
 from tests.numbered_cases import check_case, trials
@@ -291,10 +292,11 @@ def test_headline_and_timeline_are_about_whoever_keeps_least(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_whose_attack_is_known_comes_before_whose_proof_is_weak() -> None:
-    """In two of these plans, 20 and 59 of sixty, the record of the least lower end is not attacked best."""
+def test_whose_attack_is_known_comes_before_whose_proof_is_weak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proofs are weak without listed worlds: in plan 59 the least lower end is not of whom is seen best."""
+    monkeypatch.setattr(listed_worlds, "_MOST_STATES", 0)
     differ = 0
-    for number in (17, 18, 19, 20, 21, 58, 59):
+    for number in (20, 58, 59):
         found = fuzz_laws.draw(np.random.default_rng([3, number])).found().linear
         if not found:
             continue
