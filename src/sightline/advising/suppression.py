@@ -172,7 +172,8 @@ class Ceilings:
 
     def quick(self, kept: IndexArray) -> tuple[float, FloatArray]:
         """A quick audit if some cells are kept: the least lower end, and how much the best attack on the
-        record that keeps least uses each cell. Where ``DesignTask.estimated``, the audit knows no more.
+        record that keeps least uses each cell. Of persons with one row and no category: of few values the
+        audit may know more.
         """
         linear, (incidence, marks) = self.task.linear, self._rows
         rows = np.flatnonzero(self.published_with(kept)[linear.cells])
@@ -226,13 +227,13 @@ class Ceilings:
 
     def seems_to_fail(self, kept: IndexArray) -> bool:
         """The opposite, by a quick audit where the audit knows no more."""
-        if not self.task.estimated:
+        if self.task.several_rows or self.task.several_categories:
             return not self.passes(kept)
         return self.quick(kept)[0] < self.task.limit
 
     def likeliest(self, kept: IndexArray) -> IndexArray:
         """The kept cells, those first that the sharpest attack uses most: else, those of the fewest rows."""
-        if not self.task.estimated:
+        if self.task.several_rows or self.task.several_categories:
             sizes = np.array([self.task.membership.cells[c].rows for c in kept])
             return kept[np.argsort(sizes, kind="stable")]
         return kept[np.argsort(-self.quick(kept)[1][kept], kind="stable")]
