@@ -7,6 +7,7 @@ from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
+import pyarrow
 import pytest
 from rich.console import Console
 
@@ -18,6 +19,7 @@ from sightline.report.page import report_html
 from sightline.report.terminal import print_result
 
 ALIKE = "Groups that are nearly all alike"
+SUM_OF = "SUM(pay) FILTER(WHERE id >"
 
 
 def in_terminal(result: sl.AuditResult) -> str:
@@ -117,3 +119,23 @@ def test_a_plan_with_nothing_open_has_no_such_section(result: sl.AuditResult, sh
     text = shown(result.model_copy(update={"homogeneous": (), "unverified": (), "slack": None}))
     assert ALIKE not in text
     assert "ot verified" not in text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "named"),
+    [
+        (f"{SUM_OF} 9) > {SUM_OF} 19)", f"taken to be on {SUM_OF} 19), {SUM_OF} 9), and"),
+        (
+            " + ".join(f"{SUM_OF} {place})" for place in (9, 19, 29, 35)) + " > 1",
+            "taken to be on the aggregates, and",
+        ),
+    ],
+)
+def test_which_sums_the_noise_is_taken_to_be_on(ratio: str, named: str) -> None:
+    """By their SQL, where they are few."""
+    people = pyarrow.table({"id": range(40), "pay": [float(place % 7) for place in range(40)]})
+    data = {"source": people, "record": "id", "secret": "pay", "bounds": [0, 9]}
+    release = {"name": "r", "sql": f"SELECT {ratio} FROM data", "noise_stddev": 40.0}
+    result = sl.audit({"data": data, "limits": {"remaining_uncertainty": 0.5}, "release": [release]})
+    (first,) = [one for one in result.unverified if one.name == AssumptionName.NOISE_FIRST]
+    assert named in first.reason

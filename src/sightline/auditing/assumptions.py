@@ -29,7 +29,8 @@ from sightline.tables.explained import MOST_EXPLAINED
 from sightline.tables.membership import YES_OR_NO, Feature
 from sightline.tables.subject import SecretKind
 
-_NAMED = 3  # columns that a reason names
+_NAMED = 3  # columns, or aggregates, that a reason names
+_LONGEST = 150  # characters of SQL that a first screen has room for
 
 
 class Case(StrEnum):
@@ -404,7 +405,8 @@ def _of_releases(findings: Findings) -> tuple[AssumptionCase, ...]:
         AssumptionCase(
             case=Case.NOISE_AFTER,
             name=AssumptionName.NOISE_FIRST,
-            count=len(needing_noise_first(findings)),
+            count=len(releases := needing_noise_first(findings)),
+            figures={"aggregates": _noise_on(findings, releases)},
             owner_only=False,
         ),
         AssumptionCase(
@@ -420,6 +422,14 @@ def _of_releases(findings: Findings) -> tuple[AssumptionCase, ...]:
             owner_only=False,
         ),
     )
+
+
+def _noise_on(findings: Findings, releases: set[int]) -> str:
+    """The aggregates of some releases that the noise is taken to be on; nothing if they are many."""
+    partitions = [part for part in findings.membership.partitions if part.query in releases]
+    names = list(dict.fromkeys(part.computed.noise_on for part in partitions if part.computed.noise_on))
+    listed = ", ".join(names)
+    return listed if len(names) <= _NAMED and len(listed) <= _LONGEST else ""
 
 
 def _drawn(findings: Findings) -> int:

@@ -122,6 +122,15 @@ def _same_in_all_rows(constant: bool) -> tuple[str, str]:
     )
 
 
+def _noise_after(aggregates: str) -> tuple[str, str]:
+    rest = (
+        "safe only if the noise is added before the numbers are multiplied, rounded, made NULL, text or yes "
+        "or no, or the lines sorted: the noise that the plan gives is taken to be on "
+        f"{aggregates or 'the aggregates'}, and the order to be that of the noisy numbers"
+    )
+    return f"release is {rest}", f"releases are {rest}"
+
+
 REASONS: dict[Case, Reason] = {
     Case.NO_SECRET_OR_KEY: _both(
         "row without a secret or a record key is",
@@ -228,13 +237,7 @@ REASONS: dict[Case, Reason] = {
         "is spread less than the bounds say, and hides others less; publish the rows themselves, or bound "
         "them to as many for everyone",
     ),
-    Case.NOISE_AFTER: _both(
-        "release is",
-        "releases are",
-        " safe only if the noise is added before the numbers are multiplied, rounded, made NULL, text or yes "
-        "or no, or the lines sorted: the noise that the plan gives is taken to be on the aggregates, and the "
-        "order to be that of the noisy numbers",
-    ),
+    Case.NOISE_AFTER: _noise_after,
     Case.HIDDEN: _both(
         "release",
         "releases",
