@@ -128,7 +128,7 @@ def many_queries(
     blas, _ = timed(lambda: members @ members.T)
     ours, result = timed(lambda: sl.audit(plan(source, releases)))
     assert isinstance(result, sl.AuditResult)
-    print(f"{queries:,} WHERE queries ({name}) over {rows:,} rows: {result.signatures:,} signatures, ")
+    print(f"{queries:,} WHERE queries ({name}) over {rows:,} rows: {result.signatures:,} signatures")
     print(f"  the scan, {scanned:.1f} s, and the products of rows, {blas:.1f} s")
     print(f"  the whole audit                          {ours:8.1f} s")
     print(f"  audit / (scan + products)                {ours / (scanned + blas):8.1f}   (wanted: at most 4)")
