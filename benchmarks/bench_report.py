@@ -78,10 +78,10 @@ def main() -> None:
         for records in (18, *SIZES):
             chosen = example_plan("microgrid") if records == 18 else plan(records, folder)
             start = time.perf_counter()
-            sl.audit(chosen)
+            sl.audit(chosen, full=True)
             alone = time.perf_counter() - start
             start = time.perf_counter()
-            result = sl.audit(chosen, what_if=True)
+            result = sl.audit(chosen, what_if=True, full=True)
             both = time.perf_counter() - start
             start = time.perf_counter()
             sl.write_report(result, page, force=True)
