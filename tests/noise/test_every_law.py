@@ -28,6 +28,12 @@ def test_every_law_has_a_row() -> None:
     assert all(isinstance(facts, LawFacts) for facts in LAWS.values())
 
 
+def test_only_laplace_and_geometric_noise_count_as_their_answers() -> None:
+    """Lower ends draw one answer as Laplace noise, and two as geometric: ``ValueRows.laws``."""
+    counted = {law: facts.laplace_answers for law, facts in LAWS.items() if facts.laplace_answers}
+    assert counted == {PublishedLaw.LAPLACE: 1.0, PublishedLaw.GEOMETRIC: 2.0}
+
+
 @pytest.mark.parametrize("law", WITH_NOISE)
 @pytest.mark.parametrize("parameter", PARAMETERS)
 class TestEveryLaw:
