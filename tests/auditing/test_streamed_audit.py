@@ -344,7 +344,7 @@ def test_little_memory_streams_a_table_and_much_does_not(tmp_path: Path) -> None
     assert_same(expected, got, top=20)
     # Few signatures of many rows are read into memory after all.
     few = plan_of(file, *(f"SELECT k{key}, AVG(x) FROM data GROUP BY k{key}" for key in range(3)), limits={})
-    assert_equal_results(sl.audit(few, full=True), sl.audit(few, max_memory="25MB"))
+    assert_equal_results(sl.audit(few, full=True), sl.audit(few, max_memory="25MB", full=True))
 
 
 def assert_equal_results(expected: AuditResult, got: AuditResult) -> None:
