@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from sightline.arrays import ROUNDING, FloatArray
 from sightline.values import frozen
@@ -92,7 +92,7 @@ def left_of_values(losses: dict[tuple[int, int], PrivacyLosses], chances: FloatA
 @lru_cache(maxsize=256)
 def _gaussian(information: float, within: float) -> Transform:
     z = (np.append(_GRID, _REACH) - information / 2) / math.sqrt(information)
-    p, q = np.diff(ndtr(z)), np.diff(ndtr(z + math.sqrt(information)))
+    p, q = (np.diff(scipy.special.ndtr(edges)) for edges in (z, z + math.sqrt(information)))
     inside = np.abs(_GRID + _STEP / 2) + _STEP <= within
     return _spread(np.where(inside, p, 0.0), np.where(inside, q, 0.0))
 
