@@ -12,8 +12,8 @@ import math
 from functools import cached_property
 
 import numpy as np
+import scipy
 from scipy import sparse
-from scipy.special import log_ndtr
 
 from sightline.arrays import ROUNDING, FloatArray, IndexArray, distinct_lines
 from sightline.bounds.alone import PrivacyLosses
@@ -228,7 +228,7 @@ class ValueRows:
         """
         m = np.where(self.laws == GEOMETRIC, self.noise.loss / np.maximum(self.noise.laplace / 2, 1), 0.0)
         m = m * (1 + ROUNDING)
-        return np.asarray(np.minimum(m, log_ndtr(m / 2) - log_ndtr(-m / 2)))
+        return np.asarray(np.minimum(m, scipy.special.log_ndtr(m / 2) - scipy.special.log_ndtr(-m / 2)))
 
     def losses(self, kind: int) -> dict[tuple[int, int], PrivacyLosses] | None:
         """What tells every two values of a row of a kind apart, if noise is not Gaussian noise alone; None
