@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,23 @@ def test_an_open_audit_computes_a_section_once_when_it_is_asked(assessments: lis
     assert audited.result() == sl.audit(example_plan("microgrid"), names=True, full=True).model_copy(
         update={"plan_name": "", "table_digest": audited.table_digest()}
     )
+
+
+def test_an_open_audit_is_one_line_without_a_key(assessments: list[int]) -> None:
+    audited = sl.open_audit(example_plan("microgrid"), names=True)
+    before = len(assessments)
+    assert repr(audited) == f"<OpenAudit of {audited.facts['source']!r}: {audited.facts['records']} records>"
+    assert str(audited) == repr(audited)
+    assert not re.search(r"H\d", repr(audited))
+    assert not hasattr(audited, "_repr_html_")
+    assert len(assessments) == before
+
+
+@pytest.mark.parametrize("depth", ["timeline", 2, "x" * 500])
+def test_a_depth_that_is_none_is_refused(depth: object) -> None:
+    audited = sl.open_audit(example_plan("microgrid"))
+    with pytest.raises(InvalidInput, match=r"^expected a Depth of .*, got .{1,60}; result\(\) has"):
+        audited.result(depth)  # type: ignore[arg-type]
 
 
 def test_every_depth_has_the_numbers_of_the_whole() -> None:

@@ -50,6 +50,8 @@ from sightline.auditing.result import (
 from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import NO_RULES, accepts_what_is_alike, sharpest_view, verdict
+from sightline.errors import require
+from sightline.format import count
 from sightline.progress import blas_threads_for
 from sightline.report.advice import changes_in_words, slack_in_words
 from sightline.report.basis import sentences
@@ -134,8 +136,18 @@ class OpenAudit:
     table_digest: Callable[[], str | None]
     texts: Callable[[], Mapping[str, str]]  # of the plan, and of the version
 
+    def __repr__(self) -> str:
+        """One line, without a key of a record, and nothing is computed for it."""
+        return f"<OpenAudit of {self.facts['source']!r}: {count(self.facts['records'], 'record')}>"
+
     def result(self, depth: Depth = Depth.ALL) -> AuditResult:
         """A plain result: its sections up to a depth, and in ``not_computed`` the names of the others."""
+        require(
+            isinstance(depth, Depth),
+            "a Depth of sightline.jobs.assemble",
+            got=repr(depth)[:60],
+            fix="result() has every section; one section is a method, such as timeline()",
+        )
         sections: dict[str, Any] = {
             "verdict": self.verdict(),
             "publishable_verdict": self.publishable_verdict(),
