@@ -87,7 +87,9 @@ class TestItNotices:
 
     def changed(self, monkeypatch: pytest.MonkeyPatch, **fields: object) -> Crossing:
         crossing, audit = two_records("SELECT g, SUM(x) AS n FROM data GROUP BY g"), sl.audit
-        monkeypatch.setattr(sl, "audit", lambda *a, **k: audit(*a, **{**k, "full": True}).model_copy(update=fields))
+        monkeypatch.setattr(
+            sl, "audit", lambda *a, **k: audit(*a, **{**k, "full": True}).model_copy(update=fields)
+        )
         return crossing
 
     def check(self, crossing: Crossing) -> None:
