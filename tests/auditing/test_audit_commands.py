@@ -63,7 +63,7 @@ def test_without_a_limit_there_is_nothing_to_fail(tmp_path: Path, capsys: Captur
 def test_json_is_the_result(capsys: Captured) -> None:
     assert main(["audit", MICROGRID, "--json", "--top", "3"]) == 2
     result = sl.AuditResult.from_json(capsys.readouterr().out)
-    assert result == sl.audit(MICROGRID, top=3)
+    assert result == sl.audit(MICROGRID, top=3, full=True)
     assert len(result.exposed) == 3
 
 

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from sightline.bounds.assessment import assess
 from sightline.bounds.coin import CoinPrior
-from sightline.bounds.guesses import FALSE_ALARMS, Guesses, guesses, right_at_most
+from sightline.bounds.guesses import FALSE_ALARMS, Guesses, guesses, right_at_most, sure_if_right
 from sightline.bounds.priors import TwoPointPrior
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walking import with_walked_guesses
@@ -109,3 +109,18 @@ def test_an_exact_number_of_one_person_is_guessed_right() -> None:
     found = bounds_of(design)
     assert found.right[0] == pytest.approx(1.0)
     assert found.sure[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2, 0.7])
+@pytest.mark.parametrize("shift", [0.1, 0.6, 2.0])
+def test_a_sure_guess_finds_no_more_than_the_best_guess_allows(share: float, shift: float) -> None:
+    """Of one number with Gaussian noise the likelihood ratio finds most: never more than is said."""
+    cut = math.log((1 - share) / share) / shift + shift / 2
+    right = share * norm.sf(cut - shift) + (1 - share) * norm.cdf(cut)
+    truth = norm.sf(norm.isf(FALSE_ALARMS) - shift)
+    (most,) = sure_if_right(np.array([1 - share, share]), np.array([right]))
+    assert truth - 1e-12 <= most <= 1.0
+    noise = Guesses(
+        chances=np.array([1 - share, share]), right=np.array([right]), sure_by_noise=np.array([1.0])
+    )
+    assert noise.sure[0] == pytest.approx(max(most, FALSE_ALARMS))

@@ -20,6 +20,9 @@ the affinity :math:`\rho = \int \sqrt{dP_c\, dP_r}`, a product over the answers.
 Somebody may also speak only when sure: of all who do not have a value, they say so of one in a thousand. Of
 those who have it they find at most :math:`e^a\, \Phi(\Phi^{-1}(1/1000) + \mu)`, where Laplace answers move by
 a scales in all, and Gaussian ones by :math:`\mu` deviations.
+Whoever names the value v when sure, and else the likeliest other one u, guesses, too: with the share t of
+those found they are right with at least :math:`p_v t + p_u - (1 - p_v)/1000`, which is no more than the best
+guess. It is asked about a yes, and about every category.
 """
 
 from __future__ import annotations
@@ -44,9 +47,21 @@ _erfc = np.frompyfunc(math.erfc, 1, 1)
 class Guesses:
     """Of every unit, at most how often a guess is right, and how many a sure guess finds."""
 
-    before: float  # how often the likeliest value is right
+    chances: FloatArray  # of the values, beforehand
     right: FloatArray  # the best guess
-    sure: FloatArray  # the share of those with a value whom a guess finds that is wrong about one in 1,000
+    sure_by_noise: FloatArray  # :attr:`sure`, if all others are known
+
+    @property
+    def before(self) -> float:
+        """How often the likeliest value is right."""
+        return float(self.chances.max())
+
+    @property
+    def sure(self) -> FloatArray:
+        """The share of those with a value whom a guess finds that is wrong about one in 1,000 without it."""
+        return np.maximum(
+            np.minimum(self.sure_by_noise, sure_if_right(self.chances, self.right)), FALSE_ALARMS
+        )
 
     def beyond_chance(self, people: IndexArray) -> float:
         """At most how many people more than before are guessed right on average, of units of so many."""
@@ -65,6 +80,19 @@ def right_at_most(chances: FloatArray, lower: FloatArray) -> FloatArray:
     remains = np.broadcast_to(np.clip(lower, 0.0, 1.0), (len(lower), k)) @ variances
     most = (1 + np.sqrt(np.maximum((k - 1) * (k * (1 - remains) - 1), 0.0))) / k
     return np.clip(most, float(chances.max()), 1.0)
+
+
+def sure_if_right(chances: FloatArray, right: FloatArray) -> FloatArray:
+    """The share of those with a value whom a sure guess finds, where so often the best guess is right.
+
+    >>> sure_if_right(np.array([0.7, 0.3]), np.array([0.7, 0.8253, 1.0])).round(4).tolist()
+    [0.0023, 0.42, 1.0]
+    """
+    asked = range(1, 2) if chances.size == 2 else range(chances.size)
+    likeliest_other = np.array([np.delete(chances, value).max() for value in asked])
+    of_value = chances[list(asked)]
+    found = (right[:, None] - likeliest_other + FALSE_ALARMS * (1 - of_value)) / of_value
+    return np.asarray(np.clip(found.max(axis=1), 0.0, 1.0))
 
 
 def must_remain(chances: FloatArray, right: float) -> float:
@@ -90,8 +118,7 @@ def guesses(design: Design, chances: FloatArray, lower: FloatArray) -> Guesses:
         kinds = few.kinds[few.person[listed]]
         right[listed] = np.minimum(right[listed], np.where(kinds >= 0, by_kind[kinds], 0.0).max(axis=1))
         sure[listed] = np.where(kinds >= 0, sure_by_kind[kinds], 0.0).max(axis=1)
-    before = float(chances.max())
-    return Guesses(before=before, right=np.maximum(right, before), sure=np.maximum(sure, FALSE_ALARMS))
+    return Guesses(chances=chances, right=np.maximum(right, chances.max()), sure_by_noise=sure)
 
 
 def _by_noise(rows: ValueRows) -> tuple[FloatArray, FloatArray]:
