@@ -21,22 +21,28 @@ class Display(Protocol):
         """Return the result as a piece of HTML without scripts."""
 
 
-class Displayed:
+class Shown:
     """A result that shows itself in a notebook."""
 
     __slots__ = ()
 
     drawn_by: ClassVar[str] = "report"  # the entry point
 
-    def plot(self) -> Any:
-        """Return the result as an Altair chart to show, change or save; needs ``sightline[report]``."""
-        return _display(self.drawn_by).plot(self)
-
     def _repr_html_(self) -> str | None:
         try:
             return _display(self.drawn_by).html(self)
         except MissingExtra:
             return None  # the notebook falls back on repr
+
+
+class Displayed(Shown):
+    """A result that shows itself in a notebook, with a drawing."""
+
+    __slots__ = ()
+
+    def plot(self) -> Any:
+        """Return the result as an Altair chart to show, change or save; needs ``sightline[report]``."""
+        return _display(self.drawn_by).plot(self)
 
 
 def _display(name: str) -> Display:

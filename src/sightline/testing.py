@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
-
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
 from sightline.jobs import audit as jobs
 from sightline.report.first_screen import print_first_screen
-from sightline.report.streams import console
+from sightline.report.streams import printed
 from sightline.report.wording import LINE_WIDTH
 
 
@@ -30,7 +28,4 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 
 
 def _first_screen(result: AuditResult) -> str:
-    text = StringIO()
-    screen = console(file=text, width=LINE_WIDTH, force_terminal=False)
-    print_first_screen(result, screen, full=True)
-    return text.getvalue().rstrip()
+    return printed(lambda screen: print_first_screen(result, screen, full=True), width=LINE_WIDTH).rstrip()

@@ -51,3 +51,14 @@ except duckdb.InvalidInputException as error:
 """
     (said,) = outputs(WITHOUT_WIDGETS, refused)
     assert said.text == "True\n"
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_an_explanation_shows_its_steps_once() -> None:
+    """The console that prints the steps is no output of the cell: in a kernel it would be."""
+    explained = AUDIT.replace(
+        'sl.audit(example_plan("microgrid"))', 'sl.explain(example_plan("microgrid"), "H17")'
+    )
+    (shown,) = outputs(explained)
+    assert "1. subtract" in shown.data["text/html"]

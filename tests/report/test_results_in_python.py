@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import pytest
 
 import sightline as sl
+from sightline.cli import main
 from sightline.errors import MissingExtra
 from sightline.examples.shipped import example_plan
+from tests.report.report_cases import HOSTILE
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +49,36 @@ def test_the_repr_of_an_explanation_is_one_short_line() -> None:
     assert text.startswith("Explanation(record='H17', exposed=<tuple of ")
     assert "\n" not in text
     assert len(text) < 300
+
+
+def test_a_notebook_shows_the_steps_of_an_explanation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # of terminals, not of a notebook
+    shown = sl.explain(example_plan("microgrid"), "H17")._repr_html_()
+    assert shown is not None
+    assert "\x1b" not in shown
+    assert "--" not in shown  # no options of a command
+    monkeypatch.delenv("FORCE_COLOR")
+    assert main(["explain", str(example_plan("microgrid")), "H17"]) == 0
+    in_terminal = capsys.readouterr().out
+    assert "1. " in in_terminal
+    assert "--full" in in_terminal or "more part" not in in_terminal
+    printed = [line for line in in_terminal.splitlines() if "--" not in line]
+    text = unescape(shown.removeprefix('<pre style="white-space: pre-wrap">').removesuffix("</pre>"))
+    assert [line.strip() for line in printed if line.strip() not in text] == []
+
+
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_an_explanation_has_no_markup_of_others(name: str) -> None:
+    explanation = sl.explain(example_plan("microgrid"), "H17")
+    exposed = tuple(one.model_copy(update={"category": f"[/b]{name}"}) for one in explanation.exposed)
+    result = explanation.result.model_copy(update={"secret": name, "record": name})
+    shown = replace(explanation, record=name, result=result, exposed=exposed)._repr_html_()
+    assert shown is not None
+    inner = shown.removeprefix('<pre style="white-space: pre-wrap">').removesuffix("</pre>")
+    assert not re.search(r"[<>\"\x00\x1b\u2028\u202e\ud800]", inner)
+    assert "= [/b]" in inner
 
 
 def test_the_repr_of_an_audit_is_its_verdict(audited: sl.AuditResult) -> None:

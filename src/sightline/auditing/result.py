@@ -29,7 +29,7 @@ from sightline.auditing.result_parts import Step as Step
 from sightline.auditing.result_parts import TotalView as TotalView
 from sightline.auditing.result_parts import TrueTotals as TrueTotals
 from sightline.auditing.result_parts import Uncertainty as Uncertainty
-from sightline.display import Displayed
+from sightline.display import Displayed, Shown
 from sightline.errors import InvalidInput, MissingExtra, require
 from sightline.format import count, json_text, number, percent_stated
 from sightline.privacy.registry import ACCOUNTANTS
@@ -448,8 +448,11 @@ class AuditResult(Displayed, ResultPart):
 
 
 @frozen(eq=True)
-class Explanation:
-    """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
+class Explanation(Shown):
+    """What is seen of one record's rows together, and of each row, with the recipes. Owner-only.
+
+    A notebook shows the steps that ``sightline explain`` prints.
+    """
 
     record: str
     exposed: tuple[Exposed, ...]

@@ -6,14 +6,23 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
-from sightline.auditing.result import AuditResult
+from sightline.auditing.result import AuditResult, Explanation
 from sightline.errors import InvalidInput
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
 from sightline.report.figures import draw_distribution
 from sightline.report.first_screen import FirstList, about_line, first_lists, public_line, slack_line
 from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
-from sightline.report.wording import belief_line, limit_line, secret_line, status_word, view_line
+from sightline.report.streams import printed
+from sightline.report.terminal import print_explanation
+from sightline.report.wording import (
+    LINE_WIDTH,
+    belief_line,
+    limit_line,
+    secret_line,
+    status_word,
+    view_line,
+)
 
 
 def plot(result: object) -> Any:
@@ -23,7 +32,9 @@ def plot(result: object) -> Any:
 
 
 def html(result: object) -> str:
-    """Write a result as a piece of HTML: what it says first, then a drawing."""
+    """Write a result as a piece of HTML: what it says first, then a drawing if it has one."""
+    if isinstance(result, Explanation):
+        return _steps(result)
     draw, parts = _shown(result)
     empty = isinstance(result, AuditResult) and not any(result.distribution.records)
     return "".join(["<div>", *parts(result), "" if empty else picture(draw(result)), "</div>"])
@@ -53,6 +64,12 @@ def _first_screen(result: AuditResult) -> list[str]:
         *(_list(one) for one in lists),
         *(_paragraph(line) for line in closing if line),
     ]
+
+
+def _steps(explanation: Explanation) -> str:
+    """The steps of an explanation as the terminal has them; long lines are folded."""
+    lines = printed(lambda screen: print_explanation(explanation, screen, from_python=True), width=LINE_WIDTH)
+    return f'<pre style="white-space: pre-wrap">{escape(lines.rstrip())}</pre>'
 
 
 def _paragraph(line: str) -> str:

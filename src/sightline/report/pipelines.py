@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,7 @@ from sightline.errors import InvalidInput, SightlineError
 from sightline.format import percent_stated
 from sightline.report.files import check_new, write_new
 from sightline.report.first_screen import accepted_lines
-from sightline.report.streams import console, print_json
+from sightline.report.streams import console, print_json, printed
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
     LINE_WIDTH,
@@ -231,10 +230,9 @@ _WORD_JOINER = "\N{WORD JOINER}"
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result as a block of text, in which nothing is markup."""
-    printed = StringIO()
-    print_result(result, console(file=printed, width=LINE_WIDTH))
-    screen = printed.getvalue().replace("```", "'''").rstrip()
-    return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{screen}\n```"
+    lines = printed(lambda screen: print_result(result, screen), width=LINE_WIDTH)
+    lines = lines.replace("```", "'''").rstrip()
+    return f"## Sightline: {verdict_words(result)}\n\nPlan {escaped(file)}\n\n```text\n{lines}\n```"
 
 
 def checked_markdown(reports: Sequence[PlanProblems]) -> str:

@@ -14,8 +14,9 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
+from io import StringIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -126,6 +127,13 @@ def console(**options: Any) -> Console:
     if screen.is_terminal:
         return screen
     return make(**{"highlight": False, "width": _WIDTH, "no_color": True, **options})
+
+
+def printed(write: Callable[[Console], object], *, width: int) -> str:
+    """What is printed to a console, as plain text: in a notebook too, and where colours are forced."""
+    text = StringIO()
+    write(console(file=text, width=width, force_terminal=False, force_jupyter=False))
+    return text.getvalue()
 
 
 def print_json(document: Any) -> None:

@@ -256,8 +256,13 @@ def named_lines(exposed: Exposed) -> list[str]:
     return listed
 
 
-def print_explanation(explanation: Explanation, screen: Console, *, full: bool = False) -> None:
-    """Print why one record is exposed, step by step: its rows together and the sharpest of them, or all."""
+def print_explanation(
+    explanation: Explanation, screen: Console, *, full: bool = False, from_python: bool = False
+) -> None:
+    """Print why one record is exposed, step by step: its rows together and the sharpest of them, or all.
+
+    ``from_python`` says where the rest is without the options of the command.
+    """
     secret, record = explanation.result.secret, explanation.result.record
     screen.print(
         f"What can be seen of {secret} for {record} {explanation.record} (for the owner only)",
@@ -278,7 +283,9 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
         what = f"Signature {exposed.signature}"
         if exposed.rows > 1:
             what = f"All {exposed.rows:,} rows together{said(', their ', exposed.feature)}"
-        screen.print(f"[bold]{what}[/]{about}, {group}{remains(exposed.remaining_uncertainty)}")
+        head = Text(one_line(f"{what}{about}, {group}{remains(exposed.remaining_uncertainty)}"))
+        head.stylize("bold", 0, len(what))
+        screen.print(head)
         if exposed.upper_by in _OTHER_ATTACKS:
             screen.print(f"  {_OTHER_ATTACKS[exposed.upper_by]}", soft_wrap=True)
         if proof := _PROOFS[exposed.lower_by]:
@@ -292,14 +299,15 @@ def print_explanation(explanation: Explanation, screen: Console, *, full: bool =
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
         titles = ("The shortest recipe", "The best unbiased attack")[-len(recipes) :]
         for title, recipe in zip(titles, recipes, strict=False):
-            _print_steps(title, recipe, exposed, screen)
+            _print_steps(title, recipe, exposed, screen, rest="exposed" if from_python else "--json")
     if more := len(explanation.exposed) - len(shown):
+        rest = "exposed lists them" if from_python else "--full"
         screen.print(
-            f"{count(more, 'more part')} of {explanation.record}, less exposed: --full", markup=False
+            f"{count(more, 'more part')} of {explanation.record}, less exposed: {rest}", markup=False
         )
     for other in explanation.other_secrets:
         screen.print()
-        print_explanation(other, screen, full=full)
+        print_explanation(other, screen, full=full, from_python=from_python)
 
 
 def certain_lines(told: CertainReport, secret: str) -> list[str]:
@@ -330,7 +338,7 @@ def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:
         screen.print(f"    {place}. {_step_words(step)}", markup=False, soft_wrap=True)
 
 
-def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) -> None:
+def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console, *, rest: str) -> None:
     value = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
     what = {None: value, "row": "one row", "total": "the total of the rows"}.get(
         exposed.feature, "a combination of the rows"
@@ -344,7 +352,7 @@ def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) 
         screen.print(f"    {place}. {_step_words(step)}", markup=False, soft_wrap=True)
     if not few:
         listed = (
-            "which --json lists" if not recipe.more_steps else "of which --json lists what carries 99.9 %"
+            f"which {rest} lists" if not recipe.more_steps else f"of which {rest} lists what carries 99.9 %"
         )
         screen.print(f"    and {numbers - TOP:,} more, {listed}")
     if recipe.constant:
