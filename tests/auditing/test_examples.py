@@ -52,7 +52,7 @@ def exactly_identifiable(rows: np.ndarray) -> list[int]:
 
 @pytest.fixture(scope="module")
 def microgrid() -> sl.AuditResult:
-    return sl.audit(example_plan("microgrid"), names=True)
+    return sl.audit(example_plan("microgrid"), names=True, full=True)
 
 
 @pytest.fixture(scope="module")
