@@ -15,7 +15,9 @@ import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import HomogeneousCell
 from sightline.auditing.result_parts import TOP
+from sightline.report.first_screen import accepted_lines
 from sightline.report.page import report_html
+from sightline.report.pipelines import summary
 from sightline.report.terminal import print_result
 
 ALIKE = "Groups that are nearly all alike"
@@ -139,3 +141,22 @@ def test_which_sums_the_noise_is_taken_to_be_on(ratio: str, named: str) -> None:
     result = sl.audit({"data": data, "limits": {"remaining_uncertainty": 0.5}, "release": [release]})
     (first,) = [one for one in result.unverified if one.name == AssumptionName.NOISE_FIRST]
     assert named in first.reason
+
+
+def test_readers_see_what_a_pass_accepts_by_name() -> None:
+    """What of it is needed is for the owner; that the plan accepts it is in the plan."""
+    people = pyarrow.table({"id": range(40), "pay": [float(place % 7) for place in range(39)] + [11.0]})
+    data = {"source": people, "record": "id", "secret": "pay", "bounds": [0, 9]}
+    release = {"name": "r", "sql": "SELECT SUM(pay) FROM data", "noise_stddev": 400.0}
+    limits = {"remaining_uncertainty": 0.5, "accept": ["clipped", "homogeneous"]}
+    result = sl.audit({"data": data, "limits": limits, "release": [release]})
+    assert result.verdict.passed
+    owner, readers = accepted_lines(result), accepted_lines(result.publishable())
+    assert [line.partition(":")[0] for line in owner] == ["clipped"]
+    assert readers == [
+        "also clipped and homogeneous; whether the pass needs this, and where, is for the owner"
+    ]
+    assert readers[0] in summary(result.publishable())
+    assert readers[0] in on_page(
+        sl.audit({"data": data, "limits": limits, "release": [release]}, full=True).publishable()
+    )

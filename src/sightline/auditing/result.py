@@ -338,6 +338,7 @@ class AuditResult(Displayed, ResultPart):
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     frame: str = ""  # of presence, the table of everybody who might be there
+    accepts: Annotated[tuple[AssumptionName, ...], Many] = ()  # that the plan accepts, needed or not
     presence: bool = False  # whether being in the table is the secret; else that is taken to be public
     true_totals: TrueTotals | None = None  # owner-only; none where no total is shown
     certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published
@@ -349,6 +350,7 @@ class AuditResult(Displayed, ResultPart):
     def __repr__(self) -> str:
         """One line: the verdict, and what the most exposed record keeps."""
         status = "no limit" if self.verdict.status is None else self.verdict.status.value
+        status = "accepted, not shown" if self.verdict.accepts_groups else status
         least = self.least_remaining_uncertainty
         kept = "" if least is None else f", somebody keeps {least.lower:.4g} to {least.upper:.4g}"
         return f"<AuditResult of {self.source!r}: {status}, {count(self.records, 'record')}{kept}>"

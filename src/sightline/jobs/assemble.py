@@ -13,6 +13,7 @@ import numpy as np
 from sightline.advising.more_blanks import so_nobody_is_certain
 from sightline.advising.noise_slack import noise_slack, slack_under
 from sightline.advising.remedies import more_noise, reaching
+from sightline.auditing.assumption_facts import NOT_ACCEPTED
 from sightline.auditing.assumptions import unverified
 from sightline.auditing.budget import alternatives, budget_report, guaranteed_by_noise
 from sightline.auditing.certain_people import certain_report, with_likely
@@ -21,6 +22,7 @@ from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import NO_KEYS, Findings, Keys
 from sightline.auditing.homogeneous import homogeneous_cells, streamed_cells
 from sightline.auditing.known_sums import StreamedTotals, Totals
+from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import plan_text, public_source, publishable_plan_text
 from sightline.auditing.releases import left_out, release_reports, timeline
 from sightline.auditing.rests_on import rests_on
@@ -368,6 +370,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "kind": plan.data.secret_kind.value,
         "presence": plan.data.presence,
         "frame": public_source(plan.data.frame) if plan.data.frame else "",
+        "accepts": tuple(name for name in AssumptionName if name in set(plan.limits.accept) - NOT_ACCEPTED),
         "bounds": plan.data.domain,
         "category_count": len(plan.data.categories) or None,
         "prior": expected(findings.row_by_row.prior.fact),

@@ -422,10 +422,18 @@ def open_lines(result: AuditResult, where: str = ": --full", *, settled: bool = 
 
 
 def accepted_lines(result: AuditResult) -> list[str]:
-    """What a plan that passes accepts without proof, in words with its figures."""
+    """What a plan that passes accepts without proof, in words with its figures.
+
+    To readers the names of the rest: whether a pass needs them depends on what is for the owner.
+    """
     if result.verdict.status is not VerdictStatus.PASSED:
         return []
-    return [f"{one.name.value}: {_sentence(one, result)}" for one in result.unverified if one.accepted]
+    said = [f"{one.name.value}: {_sentence(one, result)}" for one in result.unverified if one.accepted]
+    listed = {one.name for one in result.unverified}
+    others = [name.value for name in result.accepts if name not in listed and not result.owner_only]
+    if others:
+        said.append(f"also {' and '.join(others)}; whether the pass needs this, and where, is for the owner")
+    return said
 
 
 def odd_lines(result: AuditResult) -> list[str]:
