@@ -125,7 +125,9 @@ def test_the_action_fails_with_a_broken_limit_and_with_an_error(project: Path) -
     ran = run_step(audit, {"plan": "--plan; touch hacked.toml", "limit": "99%", "junit": "a"}, project)
     assert ran.returncode == 2, ran.stderr
     assert ran.stdout.startswith("## Sightline: Below the limit")
-    assert checked_junit((project / "a").read_text())["limit"] == "failure"
+    outcomes = checked_junit((project / "a").read_text())
+    assert outcomes["exposed no. 1"] == "failure"
+    assert outcomes["limit"] == "skipped"
     (project / "plan.toml").write_text(PLAN.replace("AVG(evening_watts)", "AVG(watts)"))
     ran = run_step(audit, {"plan": "plan.toml", "junit": "b"}, project)
     assert ran.returncode == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +52,10 @@ class TestEveryResult:
         text = result_text(result, MICROGRID, PipelineFormat.JUNIT)
         outcomes = checked_junit(text)
         passed = result.verdict.passed
-        assert outcomes["limit"] == {True: "passed", False: "failure", None: "skipped"}[passed]
+        said = {name for name in outcomes if name == "assumptions" or name.startswith("exposed no. ")}
+        stated = "skipped" if said else "failure"
+        assert outcomes["limit"] == {True: "passed", False: stated, None: "skipped"}[passed]
+        assert ("failure" in outcomes.values()) == (passed is False)
         releases = {outcome for case, outcome in outcomes.items() if case.startswith("release ")}
         assert passed or "passed" not in releases
         assert text.isascii()
@@ -86,6 +91,35 @@ def test_no_format_tells_a_key_or_a_value(tmp_path: Path, capsys: Captured) -> N
     assert (tmp_path / "junit").stat().st_mode & 0o044
 
 
+def one_exposed(*, rules: str = "", accept: str = '"few_values", "homogeneous"') -> dict[str, Any]:
+    """A plan that exposes one of nine people: the difference of its two sums."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"home": range(9), "watts": [5.0, 9, 21, 33, 42, 58, 66, 74, 91]})
+    sums = {"all": "SELECT SUM(watts) FROM data", "but one": "SELECT SUM(watts) FROM data WHERE home <> 3"}
+    plan = tomllib.loads(
+        f'[data]\nrecord = "home"\nsecret = "watts"\nbounds = [0, 100]\n{rules}\n'
+        f"[limits]\nremaining_uncertainty = 0.5\naccept = [{accept}]\n"
+    )
+    plan["data"]["source"] = table
+    plan["release"] = [{"name": name, "sql": sql, "noise": [{"stddev": 0.5}]} for name, sql in sums.items()]
+    return plan
+
+
+def failures_of(plan: dict[str, Any]) -> list[str]:
+    outcomes = checked_junit(result_text(sl.audit(plan), "plan.toml", PipelineFormat.JUNIT))
+    assert "passed" not in {of for name, of in outcomes.items() if name != "plan"}
+    return [name for name, outcome in outcomes.items() if outcome == "failure"]
+
+
+def test_one_exposed_person_is_one_failure() -> None:
+    assert failures_of(one_exposed()) == ["exposed no. 1"]
+    # A broken rule is another finding, and the verdict says it.
+    assert failures_of(one_exposed(rules="[rules]\nk = 3")) == ["limit", "exposed no. 1"]
+    # Where it is not said who is below the limit, the limit fails.
+    hidden = sl.audit(one_exposed()).model_copy(update={"exposed": ()})
+    assert checked_junit(result_text(hidden, "p", PipelineFormat.JUNIT))["limit"] == "failure"
+
+
 @pytest.mark.slow
 def test_what_is_not_shown_is_a_failure(tmp_path: Path) -> None:
     result = sl.audit(secret_plan(tmp_path, limit="0.01%", table="KEYFIVE,999\n"))
@@ -104,7 +138,9 @@ def test_what_is_not_shown_is_a_failure(tmp_path: Path) -> None:
     assert "but a pass is a proof, and the reason is for the owner only." in limit.text
     # Were it not for the owner only, it would be told.
     told = result.model_copy(update={"unverified": (clipped.model_copy(update={"owner_only": False}),)})
-    assert checked_junit(result_text(told, lines, PipelineFormat.JUNIT))["assumptions"] == "failure"
+    outcomes = checked_junit(result_text(told, lines, PipelineFormat.JUNIT))
+    assert [name for name, outcome in outcomes.items() if outcome == "failure"] == ["assumptions"]
+    assert outcomes["limit"] == "skipped"
 
 
 @pytest.mark.slow
@@ -135,9 +171,9 @@ def test_every_secret_is_shown_and_the_worst_decides(tmp_path: Path, capsys: Cap
         one for one in problems_of(result.publishable(), lines).problems if one.rule is Rule.BELOW_LIMIT
     ]
     assert [name for name, outcome in outcomes.items() if outcome == "failure"] == [
-        "limit",
-        *(f"exposed no. {place}" for place in range(1, len(listed) + 1)),
+        f"exposed no. {place}" for place in range(1, len(listed) + 1)
     ]
+    assert outcomes["limit"] == "skipped"
     assert {outcomes[f"release {name}"] for name in releases} == {"skipped"}
     # The same problems, whichever secret the result is that of.
     swapped = result.other_secrets[0].model_copy(
@@ -145,6 +181,11 @@ def test_every_secret_is_shown_and_the_worst_decides(tmp_path: Path, capsys: Cap
     )
     for one in (result, swapped):
         found = problems_of(one.publishable(), lines).problems
+        assert "passed" not in {
+            outcome
+            for name, outcome in checked_junit(result_text(one, lines, PipelineFormat.JUNIT)).items()
+            if name != "plan"
+        }
         assert all(note.text.startswith(("Secret gas: ", "Secret watts: ")) for note in found)
         below = [note for note in found if note.rule is Rule.BELOW_LIMIT]
         assert below

@@ -25,6 +25,7 @@ from sightline.report.wording import (
     LONGEST_TEXT,
     how,
     limit_line,
+    rules_of,
     secret_line,
     short,
     unverified_line,
@@ -47,7 +48,7 @@ class PipelineFormat(StrEnum):
 class Rule(StrEnum):
     """The kinds of problems."""
 
-    LIMIT = "limit"  # every record must be shown to keep it
+    LIMIT = "limit"  # every record must be shown to keep it, and no other problem says who is not
     NOT_VERIFIED = "not-verified"  # a pass needs assumptions that are verified, or accepted by name
     BELOW_LIMIT = "below-limit"  # a record may keep less
     NOT_AUDITED = "not-audited"  # the plan, its table or its SQL cannot be audited
@@ -108,13 +109,16 @@ def problems_of(result: AuditResult, file: str) -> PlanProblems:
 
 
 def _of_secret(result: AuditResult, *, named: bool) -> list[ReportedProblem]:
+    """The problems of one secret. That its limit does not hold is one only if nothing else says why."""
     problems = []
-    if result.verdict.passed is False:
-        problems.append(ReportedProblem(Rule.LIMIT, summary(result)))
-        lacking = [one for one in result.unverified if not one.accepted]
-        problems += [ReportedProblem(Rule.NOT_VERIFIED, _cut(unverified_line(one))) for one in lacking]
     for place, exposed in enumerate(result.exposed, start=1):
         problems += _of_exposed(result, place, exposed)
+    if result.verdict.passed is False:
+        lacking = [one for one in result.unverified if not one.accepted]
+        said = bool(problems) or (bool(lacking) and not result.verdict.below_limit)
+        unverified = [ReportedProblem(Rule.NOT_VERIFIED, _cut(unverified_line(one))) for one in lacking]
+        limit = [] if said and not rules_of(result).in_all else [ReportedProblem(Rule.LIMIT, summary(result))]
+        problems = [*limit, *unverified, *problems]
     if not named:
         return problems
     return [one._replace(text=_cut(f"Secret {result.secret}: {one.text}")) for one in problems]
@@ -164,8 +168,9 @@ def junit(reports: Sequence[PlanProblems]) -> str:
     """The test cases of a plan are: that it can be audited, the limit, the assumptions of a pass, everybody
     who is listed below the limit, and each release.
 
-    A finding fails once, whatever the number of releases that it is made of. A release passes only if the
-    limit is kept; otherwise its test case is skipped.
+    A finding fails once, whatever the number of releases that it is made of. Where other test cases say why
+    the limit does not hold, its own is skipped. A release passes only if the limit is kept; otherwise its
+    test case is skipped.
     """
     from xml.etree import ElementTree  # few results are written as XML
 
@@ -192,9 +197,12 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
     _add_case(suite, report, "plan", [one for one in errors if one.rule is Rule.NOT_AUDITED])
     if not report.releases:
         return
-    limit = _add_case(suite, report, "limit", [one for one in errors if one.rule is Rule.LIMIT])
-    if report.passed is None:
+    broken = [one for one in errors if one.rule is Rule.LIMIT]
+    limit = _add_case(suite, report, "limit", broken)
+    if report.passed is None and not errors:
         SubElement(limit, "skipped", message=_junit_text(report.skipped))
+    elif errors and not broken:
+        SubElement(limit, "skipped", message=_NOT_SHOWN)
     unverified = [one for one in errors if one.rule is Rule.NOT_VERIFIED]
     if unverified:
         _add_case(suite, report, "assumptions", unverified)
@@ -203,7 +211,7 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
         _add_case(suite, report, f"exposed no. {place}", [one])
     for name in report.releases:
         case = _add_case(suite, report, f"release {name}", [])
-        if not report.passed:
+        if errors or not report.passed:
             SubElement(case, "skipped", message=_NOT_SHOWN)
 
 
