@@ -80,7 +80,7 @@ _RULE, _CERTAIN = ("rule", "why", "which numbers"), ("who", "value", "by which c
 
 
 # How to state what people believe beforehand, by the kind of the secret.
-_PRIORS = {"number": 'prior = "population.csv"', "boolean": "prior = { yes = 0.03 }"}
+_PRIORS = {"number": 'prior = "population.csv"', "boolean": "prior = { yes = … }"}
 
 
 def print_first_screen(result: AuditResult, screen: Console, *, full: bool = False) -> None:
@@ -491,6 +491,8 @@ def _settled(one: Unverified, result: AuditResult) -> str:
     by = _SETTLED_BY.get(one.name, "").replace("{secret}", one_line(result.secret))
     if one.name is AssumptionName.CLIPPED and result.kind == "category":
         by = "Declare them as categories"
+    if one.name is AssumptionName.HOMOGENEOUS and result.kind == "category":
+        by = "Publish coarser groups there, add noise"  # categories have even chances
     if one.name is AssumptionName.FEW_VALUES and result.kind == "category":
         by = "Leave categories out that nobody can have"
     by = by.replace("{prior}", _PRIORS.get(result.kind, "prior"))
