@@ -394,6 +394,7 @@ def slacks() -> States:
 def public() -> States:
     known = Explained(columns=("hour", "feeder"), share=0.45)
     yield "not declared", public_line(result(taken_as_public=("feeder", "hour", "tariff")))
+    yield "declared", public_line(result(declared_public=("feeder", "hour")))
     yield "explained", public_line(result(explained=known))
     one = Explained(columns=("hour",), share=0.45)
     yield "both", public_line(result(taken_as_public=("a", "b", "c", "d", "e"), explained=one))

@@ -339,6 +339,7 @@ class AuditResult(Displayed, ResultPart):
     rules: RulesReport | None = None  # none if the plan has no rules
     frame: str = ""  # of presence, the table of everybody who might be there
     accepts: Annotated[tuple[AssumptionName, ...], Many] = ()  # that the plan accepts, needed or not
+    declared_public: Annotated[tuple[str, ...], Many] = ()  # columns that the plan says everybody knows
     presence: bool = False  # whether being in the table is the secret; else that is taken to be public
     true_totals: TrueTotals | None = None  # owner-only; none where no total is shown
     certain: CertainReport | None = None  # owner-only; none where no exact or rounded count is published

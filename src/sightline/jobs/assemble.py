@@ -387,6 +387,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "least_about": findings.worst.asked or None,
         "local": local,
         "taken_as_public": membership.taken_as_public,
+        "declared_public": tuple(plan.data.public or ()),
         "explained": Explained(columns=known.columns, share=known.share) if known.columns else None,
         "looks_odd": sentences(looks_odd(findings)),
         "owner_only": (

@@ -443,12 +443,14 @@ def odd_lines(result: AuditResult) -> list[str]:
 
 
 def public_line(result: AuditResult) -> str:
-    """The columns that a pass takes as public, if the plan does not declare them, and what they explain."""
+    """The columns that a pass takes as public, declared by the plan or not, and what they explain."""
     if result.verdict.status is not VerdictStatus.PASSED:
         return ""
     names, known, lines = result.taken_as_public, result.explained, []
     if names:
         lines.append(f"Taken as public, since [data] public does not say: {_some(names)}.")
+    elif result.declared_public:
+        lines.append(f"Public, as the plan says: {_some(result.declared_public)}.")
     if known is not None and known.share >= _WORTH_SAYING:
         lines.append(
             f"In the table, {_some(known.columns)} {'explain' if len(known.columns) > 1 else 'explains'} "
