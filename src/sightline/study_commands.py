@@ -5,7 +5,6 @@ Options that other commands have, too, are defined here.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sightline.errors import InvalidInput, SightlineError, require
+from sightline.errors import InvalidInput, InvalidPlan, SightlineError, require
 from sightline.format import count
 from sightline.report.streams import harmless_json, print_json, print_lines
 
@@ -314,7 +313,8 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
     """Check plans: their fields, the columns of their tables, and their SQL. No row is read.
 
     Of release records the fields are checked, and that their SQL is a query. A folder stands for the plans
-    in it: its .toml files with a [data] section.
+    in it: its .toml files with a [data] section. Other .toml files are named as skipped; a file that is not
+    TOML is an error.
     """
     from sightline.auditing import reading
     from sightline.records import release_record as records
@@ -357,16 +357,26 @@ def check(plans: tuple[str, ...], schema: bool, record_schema: bool, registry: b
 
 
 def _plans_in(path: str) -> list[str]:
-    """The path itself, or of a folder the plans in it."""
+    """The path itself, or of a folder the plans in it, and what is no TOML, to be refused."""
     if not Path(path).is_dir():
         return [path]
     files = sorted(one for one in Path(path).glob("*.toml") if one.is_file())
-    about_data = re.compile(r"^\s*\[data\]", re.MULTILINE)
-    plans = [
-        str(one) for one in files if about_data.search(one.read_text(encoding="utf-8", errors="replace"))
-    ]
+    skipped = [str(one) for one in files if not _may_be_a_plan(one)]
+    print_lines([f"{one}: skipped, it has no [data] section" for one in skipped], sys.stderr)
+    plans = [str(one) for one in files if str(one) not in skipped]
     require(bool(plans), "a folder with a plan, a .toml file with [data]", got=repr(path[:60]))
     return plans
+
+
+def _may_be_a_plan(path: Path) -> bool:
+    """Whether a file has a section about data, or cannot be read as TOML."""
+    from sightline.auditing.reading import parsed_toml
+    from sightline.tables.engines.address import file_bytes
+
+    try:
+        return "data" in parsed_toml(file_bytes(path, "a plan file"), path.name)
+    except InvalidPlan:
+        return True
 
 
 @click.command(epilog="Example:  sightline exporter opendp > export_opendp.py")

@@ -168,7 +168,31 @@ def test_check_of_a_folder_checks_its_plans(tmp_path: Path, capsys: Captured) ->
     assert main(["check", str(tmp_path)]) == 1
     printed = capsys.readouterr()
     assert printed.out == f"{good}: a good plan, with 1 release\n"
-    assert printed.err.startswith(f"{tmp_path / 'worse.toml'}: InvalidPlan: ")
+    skipped, refused = printed.err.splitlines()
+    assert skipped == f"{tmp_path / 'pyproject.toml'}: skipped, it has no [data] section"
+    assert refused.startswith(f"{tmp_path / 'worse.toml'}: InvalidPlan: ")
+
+
+def test_check_of_a_folder_says_what_it_does_not_check(tmp_path: Path, capsys: Captured) -> None:
+    good = Path(plan(tmp_path))
+    (tmp_path / "typo.toml").write_text(good.read_text().replace("[data]", "[dat]"))
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'other'\n")
+    assert main(["check", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{good}: a good plan, with 1 release\n"
+    assert printed.err.splitlines() == [
+        f"{tmp_path / name}: skipped, it has no [data] section" for name in ("pyproject.toml", "typo.toml")
+    ]
+    (tmp_path / "bad.toml").write_text("[data\nsource = ")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff[data]")
+    assert main(["check", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == f"{good}: a good plan, with 1 release\n"
+    refused = [line for line in printed.err.splitlines() if "skipped" not in line]
+    for name, line in zip(("bad.toml", "bytes.toml"), refused, strict=True):
+        assert line.startswith(f"{tmp_path / name}: InvalidPlan: ")
+    assert main(["check", str(tmp_path), "--format", "junit"]) == 1
+    assert capsys.readouterr().out.count("<error ") == 2
 
 
 def test_check_prints_the_schema(capsys: Captured) -> None:
