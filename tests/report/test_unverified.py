@@ -151,6 +151,7 @@ def test_readers_see_what_a_pass_accepts_by_name() -> None:
     limits = {"remaining_uncertainty": 0.5, "accept": ["clipped", "homogeneous"]}
     result = sl.audit({"data": data, "limits": limits, "release": [release]})
     assert result.verdict.passed
+    assert sl.AuditResult.from_json(result.to_json()) == result
     owner, readers = accepted_lines(result), accepted_lines(result.publishable())
     assert [line.partition(":")[0] for line in owner] == ["clipped"]
     assert readers == [

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ValidationError
 
 from sightline.auditing.plan import AssumptionName
+from sightline.auditing.plan_sections import AssumptionNames
 from sightline.auditing.reading import file_name
 from sightline.auditing.result_parts import CertainReport as CertainReport
 from sightline.auditing.result_parts import Explained as Explained
@@ -338,7 +339,7 @@ class AuditResult(Displayed, ResultPart):
     table_digest: str | None = None  # owner-only: of the table's file, if it is one
     rules: RulesReport | None = None  # none if the plan has no rules
     frame: str = ""  # of presence, the table of everybody who might be there
-    accepts: Annotated[tuple[AssumptionName, ...], Many] = ()  # that the plan accepts, needed or not
+    accepts: AssumptionNames = ()  # that the plan accepts, needed or not
     declared_public: Annotated[tuple[str, ...], Many] = ()  # columns that the plan says everybody knows
     presence: bool = False  # whether being in the table is the secret; else that is taken to be public
     true_totals: TrueTotals | None = None  # owner-only; none where no total is shown
