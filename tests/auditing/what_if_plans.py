@@ -160,4 +160,4 @@ def audit_of(plan: dict[str, Any], setting: Setting) -> sl.AuditResult:
 
 @cache
 def _audited(plan: str) -> sl.AuditResult:
-    return sl.audit(json.loads(plan), names=True, top=50)
+    return sl.audit(json.loads(plan), names=True, top=50, full=True)

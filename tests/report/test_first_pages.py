@@ -40,7 +40,7 @@ def texts() -> dict[str, str]:
 @cache
 def with_rules() -> sl.AuditResult:
     """The census with broken rules."""
-    return sl.audit({**planned("census", None), "rules": {"k": 40}}, names=True)
+    return sl.audit({**planned("census", None), "rules": {"k": 40}}, names=True, full=True)
 
 
 @cache
