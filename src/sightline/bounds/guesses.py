@@ -91,8 +91,8 @@ def sure_if_right(chances: FloatArray, right: FloatArray) -> FloatArray:
     asked = range(1, 2) if chances.size == 2 else range(chances.size)
     likeliest_other = np.array([np.delete(chances, value).max() for value in asked])
     of_value = chances[list(asked)]
-    found = (right[:, None] - likeliest_other + FALSE_ALARMS * (1 - of_value)) / of_value
-    return np.asarray(np.clip(found.max(axis=1), 0.0, 1.0))
+    share_found = (right[:, None] - likeliest_other + FALSE_ALARMS * (1 - of_value)) / of_value
+    return np.asarray(np.clip(share_found.max(axis=1), 0.0, 1.0))
 
 
 def must_remain(chances: FloatArray, right: float) -> float:
