@@ -17,7 +17,7 @@ from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError
 from sightline.format import percent_stated
 from sightline.report.files import check_new, write_new
-from sightline.report.first_screen import accepted_lines
+from sightline.report.first_screen import about_line, accepted_lines, public_line
 from sightline.report.streams import console, print_json, printed
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
@@ -141,7 +141,8 @@ def summary(result: AuditResult) -> str:
     verdict = f"{verdict_words(result)}. {limit_line(result)}"
     others = [part.text for part in (result.sharpest, result.slack) if part]
     accepted = [f"Accepted, and not verified: {line}" for line in accepted_lines(result)]
-    return _cut(" ".join(filter(None, (each, verdict, *accepted, *others))))
+    rests_on = (*accepted, f"{about_line(result)}.", public_line(result))
+    return _cut(" ".join(filter(None, (each, verdict, *rests_on, *others))))
 
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
