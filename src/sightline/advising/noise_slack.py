@@ -164,7 +164,8 @@ def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float |
         return epsilon  # with at least so much noise, the bound of the factor holds
     privacy = findings.plan.privacy.model_copy(update={"epsilon": epsilon})
     plan = findings.plan.model_copy(update={"privacy": privacy})
-    least = linear_findings(plan, findings.membership, price(plan, findings.membership)).least
+    pricing = price(plan, findings.membership)
+    least = linear_findings(plan, findings.membership, pricing, least=True).least
     return epsilon if least.lower >= limit else None
 
 
@@ -306,6 +307,10 @@ def _guess(points: dict[float, float], target: float, close: float) -> float:
         return x + (target - points[x]) / 2
     first, second = nearest[:2]
     slope = (finite[first] - finite[second]) / (first - second)
+    # Bounds take turns, so that the curve has steps, and on one of them two tries say little of its slope.
+    if min(finite.values()) >= target or max(finite.values()) < target:
+        steepest = max((finite[first] - y) / (first - x) for x, y in finite.items() if x != first)
+        slope = max(slope, steepest / 2)
     # Behind a flat part of the curve, which says nothing of what follows, the slope is about 2.
     before = [y for x, y in finite.items() if x != first]
     flat = len(before) > 1 and max(before) < min(target, min(before) + close)

@@ -51,6 +51,8 @@ from sightline.values import frozen
 # Of dense tables with so many entries, weights of their own cost twice the time of everything else: they are
 # left out where precisions differ by no more than this factor.
 _LARGE_TABLE, _NEARLY_EVEN = 1 << 18, 1.02
+# Where a bracket that keeps the limit is closed up to this share, nothing sharper is looked for.
+_CLOSED = 1e-3
 ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
 _ENDS = ("lower", "by", "rounded", "posterior")
 
@@ -345,6 +347,7 @@ class _Asked:
     limit: float
     least: bool
     attacks: bool
+    each_alone: bool = False  # only what each record keeps by itself, and among those alike
 
 
 def assess(
@@ -357,8 +360,9 @@ def assess(
 ) -> UnitExposure:
     """Once. Strangers and numbers that tell nothing change nothing that is said of a person.
 
-    Ends that take long are for those below the limit; or for the least end alone. Without ``attacks`` lower
-    ends alone are claimed, of numbers that are published less exactly than the design says.
+    Ends that take long are for those below the limit; or for the least end alone, and then for nobody if all
+    keep the limit without them. Without ``attacks`` lower ends alone are claimed, of numbers that are
+    published less exactly than the design says.
     """
     asked = _Asked(upper=upper, limit=limit, least=least, attacks=attacks)
     if not len(design.units):
@@ -399,11 +403,17 @@ def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = N
 
 def _all_rows(design: Design, asked: _Asked) -> UnitExposure:
     """All rows at once. Exact numbers are known to the attacker: lower ends rely on no noise of theirs."""
+    if asked.least and asked.upper and asked.limit < np.inf:
+        found = _all_rows(design, replace(asked, upper=False, each_alone=True))
+        if found.least >= asked.limit:
+            return found
     if not asked.attacks and design.noise.exact.all():
         found = _lower_ends_of_exact(design)
     else:
         found = _with_exact(design, _assess(design, asked.upper), asked.upper)
     found = found.raised(with_alike(design.units, design.noise, found.lower, found.upper), Bound.ALIKE)
+    if asked.each_alone:
+        return found
     found = of_few_values(found, limit=asked.limit, least=asked.least)
     if not design.prior.fair or not asked.attacks:
         return found
@@ -415,9 +425,12 @@ def _all_rows(design: Design, asked: _Asked) -> UnitExposure:
 def of_few_values(found: UnitExposure, *, limit: float = np.inf, least: bool = False) -> UnitExposure:
     """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
     by listed worlds; and the upper ends that these give.
+
+    Of units that keep the limit only those whose brackets are far from closed.
     """
     design, lower, upper = found.design, found.lower, found.upper
-    wide = np.any(upper > lower * (1 + NOTICEABLE), axis=1)
+    narrow = np.where(lower >= limit, _CLOSED, NOTICEABLE)
+    wide = np.any(upper > lower * (1 + narrow), axis=1)
     few = FewValues.of_design(design) if wide.any() else None
     if few is None:
         return replace(found, posterior=upper)

@@ -110,7 +110,8 @@ class UnitBrackets:
         return found
 
     def _near(self, block: Any, r: int, k: int) -> BoolArray:
-        r"""Units whose leverage may be 1: a trace over their rows, which add up.
+        r"""Units whose leverage may be 1: a trace over their rows, which add up; of categories, where that is
+        not enough, the largest eigenvalue of each row.
 
         :math:`Y_{ij}^2 \le Y_{ii} Y_{jj}`, and no eigenvalue of the kernel is above k. So k times the sizes
         bound every trace; an inverse that is trusted adds an error of less than as much again. In a large
@@ -124,7 +125,16 @@ class UnitBrackets:
                 return np.zeros(len(block), dtype=np.bool_)
         leverage, off = form.read(single_rows)
         each = np.einsum("nij,ij->n", leverage, prior.kernel) + 2 * k * off
-        return np.asarray(~(block.people * each.reshape(len(block), r).sum(axis=1) < 1 - ROUNDING))
+        near = ~(block.people * each.reshape(len(block), r).sum(axis=1) < 1 - ROUNDING)
+        if k > 1 and near.any():  # the root of the kernel k I − 11ᵀ is a kth part of √k times it
+            rows = np.repeat(near, r)
+            L = leverage[rows]
+            seen = prior.kernel @ L @ prior.kernel / k
+            most = eigenvalues_at_most((seen + np.swapaxes(seen, 1, 2)) / 2)
+            rounding = 4 * k * gamma(4 * k) * np.trace(L, axis1=1, axis2=2)
+            sums = (most + rounding + 2 * k * off[rows]).reshape(-1, r).sum(axis=1)
+            near[near] = ~(block.people[near] * sums < 1 - ROUNDING)
+        return np.asarray(near)
 
     def _of_panel(self, block: PanelBlock) -> Arrays:
         """Persons with many rows: everything is asked of the largest eigenvalue of a form."""

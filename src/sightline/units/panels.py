@@ -112,8 +112,8 @@ def _lengths(vectors: FloatArray) -> FloatArray:
 
 
 # Matrices of up to one panel are decomposed one by one: a thousand take some seconds. Of larger ones, so many
-# persons of a family get proofs of their own: each takes 0.03 s for 1,200 numbers.
-_BEST = 2
+# persons of a family get proofs of their own: two take 0.06 s for 1,200 numbers, as 50 do for 400.
+_BEST, _BEST_OF_SIZE = 2, 1_200
 _ALIKE = 2.0  # columns of a family over those of its person with the fewest
 _STEPS, _MORE_STEPS = 16, 40  # of Krylov spaces: of persons that start near their family's vector, and of it
 
@@ -236,13 +236,12 @@ class PanelBlock:
             low, high = (np.stack(part, axis=1) for part in zip(*each, strict=True))
             return low, high
         table = self.table[:, self.touched]
-        total = sparse.kron(sparse.eye_array(rows), np.ones((1, k)), format="csr") @ table
-        seen_by_all = every * np.asarray(total @ Y)
-        matrices = np.zeros((k, rows, rows))
-        for c in range(k):
-            columns = table[c::k]
-            products = own * np.asarray(columns @ Y) + seen_by_all
-            matrices[c] = (own * columns + every * total) @ products.T
+        columns = table.toarray().reshape(rows, k, -1)
+        products = np.asarray(table @ Y).reshape(rows, k, -1)
+        columns, products = (
+            own * each + every * each.sum(axis=1, keepdims=True) for each in (columns, products)
+        )
+        matrices = columns.transpose(1, 0, 2) @ products.transpose(1, 2, 0)
         root = np.append(np.zeros(self.numbers), 0.0)
         root[self.touched] = np.sqrt(np.maximum(np.diagonal(Y), 0.0))
         lengths = np.sqrt(self.columns.rows_apart(1).sizes(root)).reshape(rows, k)
@@ -319,6 +318,7 @@ class _Cores:
         size, kinds = len(self), len(weights)
         if size <= PANEL or kinds == 1:
             return self._each(weights)
+        best = max(_BEST, int(_BEST * (_BEST_OF_SIZE / size) ** 3))
         every = self.one(weights.max(axis=0).astype(np.float64))
         start = np.random.default_rng(0).standard_normal((size, 1))
         vector = krylov_vectors(every.__matmul__, start, _MORE_STEPS)
@@ -332,12 +332,12 @@ class _Cores:
         chosen = np.arange(kinds)
         if above:
             first, _ = quotients(self.product(weights), np.repeat(started, kinds, axis=1))
-            chosen = np.argsort(-first, kind="stable")[:_BEST]
+            chosen = np.argsort(-first, kind="stable")[:best]
         product = self.product(weights[chosen])
         vectors = krylov_vectors(product, np.repeat(started, chosen.size, axis=1), _STEPS)
         largest, offs = quotients(product, vectors)
         low[chosen] = largest
-        for person in np.argsort(-largest, kind="stable")[:_BEST].tolist():
+        for person in np.argsort(-largest, kind="stable")[:best].tolist():
             core = self.one(weights[chosen[person]].astype(np.float64))
             high[chosen[person]] = min(bound, at_most(core, float(largest[person]), float(offs[person])))
         return low, high

@@ -27,6 +27,7 @@ from sightline.units.unit_block import UnitBlock, UnitColumns, WholeArray
 from sightline.units.units import Arrays, UnitStore
 from sightline.values import frozen
 
+_MANY_LINES = 4_000  # from which a table for each pair of slots, 60 µs, takes less time than sparse products
 SPARSE_FROM = 2_000  # rows from which products of few pairs stay sparse: tuned on hierarchies of 20,000 rows
 
 
@@ -197,7 +198,7 @@ class _Lines:
         """Σ count · line lineᵀ: exact for whole numbers. Sparse for many rows."""
         size, width = self.numbers + 1, self.rows.shape[1]
         dense = self.dense
-        if dense and width**2 <= 4 * size:
+        if dense and width**2 <= 4 * size and (width == 1 or counts.size > _MANY_LINES):
             slots = [_Slot.of(rows, self.numbers) for rows in self.rows.T]
             if sum(slot.span for slot in slots) ** 2 <= 64 * width**2 * counts.size:
                 return self._pairs(counts, slots)
