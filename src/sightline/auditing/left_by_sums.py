@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,28 +61,22 @@ class SumsOfNumbers:
         linear, units = self.found.linear, self.found.linear.units
         if not self.names:
             return None
-        of_unit = np.repeat(np.arange(len(units)), np.diff(units.starts))
-        own = np.arange(units.starts[column], units.starts[column + 1])
+        own = slice(units.starts[column], units.starts[column + 1])
         best: tuple[int, int, float, int, int] | None = None
-        no_sum = sparse.csr_array((1, self.counted.shape[1]))
-        others = sparse.csr_array(sparse.vstack([self.counted, no_sum]))
-        for first in np.flatnonzero(self.counted[:, own].sum(axis=1)).tolist():
-            repeated = sparse.csr_array(np.ones((others.shape[0], 1))) @ self.counted[[first]]
-            left = sparse.csr_array(repeated - others)
-            left.data[np.abs(left.data) <= ROUNDING * np.abs(repeated.data).max()] = 0.0
+        for first, second in self._pairs(own):
+            line = self.with_none[[first]]
+            left = sparse.csr_array(line - self.with_none[[second]])
+            left.data[np.abs(left.data) <= ROUNDING * np.abs(line.data).max()] = 0.0
             left.eliminate_zeros()
-            for second in range(left.shape[0]):
-                inside = slice(left.indptr[second], left.indptr[second + 1])
-                columns, entries = left.indices[inside], left.data[inside]
-                whose = np.unique(of_unit[columns])
-                people = int(self.found.people[whose].sum())
-                if not 0 < people <= SMALL_GROUP or column not in whose or entries[0] < 0:
-                    continue
-                if np.ptp(entries) > ROUNDING * entries[0]:
-                    continue
-                stddev = np.sqrt(linear.design.noise.variance_of(self._weights(first, second)))
-                rank = (people, 1 + (second < len(self.names)), float(stddev), first, second)
-                best = min(best or rank, rank)
+            whose, entries = np.unique(self.of_unit[left.indices]), left.data
+            people = int(self.found.people[whose].sum())
+            if not 0 < people <= SMALL_GROUP or column not in whose or entries[0] < 0:
+                continue
+            if np.ptp(entries) > ROUNDING * entries[0]:
+                continue
+            stddev = np.sqrt(linear.design.noise.variance_of(self._weights(first, second)))
+            rank = (people, 1 + (second < len(self.names)), float(stddev), first, second)
+            best = min(best or rank, rank)
         if best is None:
             return None
         people, terms, stddev, first, second = best
@@ -93,6 +88,34 @@ class SumsOfNumbers:
             people=people,
             stddev=stddev,
         )
+
+    @cached_property
+    def with_none(self) -> Any:
+        """Sums × columns of units, and at the end no sum at all."""
+        return sparse.csr_array(sparse.vstack([self.counted, sparse.csr_array((1, self.counted.shape[1]))]))
+
+    @cached_property
+    def of_unit(self) -> IndexArray:
+        """The unit of every column."""
+        starts = self.found.linear.units.starts
+        return np.repeat(np.arange(starts.size - 1), np.diff(starts))
+
+    @cached_property
+    def _totals(self) -> FloatArray:
+        """What every sum counts of all people."""
+        return np.asarray(self.with_none @ self.found.people[self.of_unit].astype(np.float64))
+
+    def _pairs(self, own: slice) -> list[tuple[int, int]]:
+        """Sums whose difference may be about few people, those with some columns among them.
+
+        It counts as much of each of them, so that the difference of the totals is as much a person.
+        """
+        counted, totals = self.with_none[:, own].toarray(), self._totals
+        most = SMALL_GROUP * int(np.diff(self.found.linear.units.starts).max())
+        each = (counted[:-1, None] - counted[None]).max(axis=2)
+        apart = totals[:-1, None] - totals
+        room = ROUNDING * (np.abs(totals[:-1, None]) + np.abs(totals))
+        return list(zip(*np.nonzero((each > 0) & (apart <= most * each + room)), strict=True))
 
     def _weights(self, first: int, second: int) -> FloatArray:
         weights, plain = np.zeros(self.found.linear.row_count), _of_sums(self.findings, self.found)
