@@ -52,6 +52,7 @@ class Schema:
     dialect: str = "duckdb"  # of the source, as sqlglot calls it
     functions: Callable[[], frozenset[str]] = frozenset  # deterministic ones, as the engine says
     ask: Callable[[str], Mapping[str, Any]] | None = None  # one SELECT in the engine's dialect; its columns
+    asked: dict[str, dict[str, list[Any]]] = field(default_factory=dict, repr=False)  # answers so far
     own_names: frozenset[str] = frozenset()  # what else the table is called, in lower case
     source: tuple[Schema, ...] = ()  # that of the table under ``data``, where ``[data] sql`` makes it
     made_by: str = ""  # that query in its normal form

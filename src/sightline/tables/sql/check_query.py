@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from sightline.tables.engines.protocol import ColumnKind
 from sightline.tables.sql.check_texts import AggregateTexts, CheckTexts, SelectParts
-from sightline.tables.sql.grammar import has
+from sightline.tables.sql.grammar import has, is_inside
 from sightline.tables.sql.grouping import aggregates_in, key_text
 from sightline.tables.sql.nullness import Decides
 from sightline.tables.sql.secret_conditions import Secret
@@ -176,10 +176,13 @@ class _CheckWriter:
         root = exp.Paren(this=written.copy())
         inside = aggregates_in(root)
         for aggregate in inside:
-            for column in list(aggregate.find_all(exp.Column)):
+            parts = list(aggregate.find_all(exp.Column, exp.Subquery))
+            for part in parts:
+                if is_inside(part, exp.Select):
+                    continue  # of a subquery, which is a number of the row as a whole
                 name = f"c{len(rows)}"
-                rows[name] = self.texts.text(column)
-                column.replace(exp.column(name))
+                rows[name] = self.texts.text(part)
+                part.replace(exp.column(name))
         waiting = [root.this]
         while waiting:
             node = waiting.pop()

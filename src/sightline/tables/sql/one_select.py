@@ -28,6 +28,7 @@ from sightline.tables.sql.grammar import (
 )
 from sightline.tables.sql.grouping import write_keys
 from sightline.tables.sql.joins_as_one import without_grouped_joins, without_listed_values
+from sightline.tables.sql.multiplied_rows import OF_LINES
 from sightline.tables.sql.normal_form import tables_of
 from sightline.tables.subject import Schema
 
@@ -235,17 +236,18 @@ def _replaced(node: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
 def _aggregates(item: exp.Expr) -> bool:
     """Whether it has an aggregate that is no window function, and not of a subquery that is one number."""
     return any(
-        not isinstance(call.parent, exp.Window) and not _inside_subquery(call, item)
+        not isinstance(call.parent, exp.Window) and not is_inside_subquery(call, item)
         for call in item.find_all(exp.AggFunc)
     )
 
 
 def _own_columns(node: exp.Expr) -> list[exp.Column]:
     """The columns of an expression, without those of its subqueries."""
-    return [column for column in node.find_all(exp.Column) if not _inside_subquery(column, node)]
+    return [column for column in node.find_all(exp.Column) if not is_inside_subquery(column, node)]
 
 
-def _inside_subquery(part: exp.Expr, node: exp.Expr) -> bool:
+def is_inside_subquery(part: exp.Expr, node: exp.Expr) -> bool:
+    """Whether a part of an expression is of a subquery in it."""
     return part.find_ancestor(exp.Select) is not node.find_ancestor(exp.Select)
 
 
@@ -382,12 +384,22 @@ def is_another_number(node: exp.Expr) -> bool:
     return bool(node.meta_get(_CONSTANT))
 
 
+def is_of_a_row(subquery: exp.Subquery) -> bool:
+    """Whether a subquery in an aggregate names columns of the row around it, or counts its lines."""
+    own = clause_of(subquery.this, "from_").this
+    called = own.alias_or_name.casefold() if isinstance(own, exp.Table) else ""
+    others = {one.table.casefold() for one in subquery.find_all(exp.Column)} - {"", called}
+    return is_inside(subquery, exp.AggFunc, exp.Filter) and (bool(others) or called == OF_LINES)
+
+
 def _single_numbers(select: exp.Select) -> list[exp.Select]:
     """Take the subqueries of one number out of the items."""
     found = []
     for item in select.expressions:
         for subquery in list(item.find_all(exp.Subquery)):
             inner = subquery.this
+            if is_of_a_row(subquery):
+                continue
             single = isinstance(inner, exp.Select) and len(inner.expressions) == 1
             if not single or inner.args.get("group") or not has(inner, exp.AggFunc):
                 refuse(

@@ -38,9 +38,10 @@ from sightline.tables.sql.grouping import (
     read_grouping,
     read_having,
 )
+from sightline.tables.sql.multiplied_rows import is_multiplicity
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
-from sightline.tables.sql.one_select import rewritten, with_groups
+from sightline.tables.sql.one_select import is_inside_subquery, rewritten, with_groups
 from sightline.tables.sql.published_items import PublishedItem
 from sightline.tables.sql.scope import Join, Scope, Source, bound_column, find_column, read_source, where_of
 from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, Tests, read_bands
@@ -105,11 +106,11 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
         text = text_of(query, schema.dialect)
         record = find_column(schema.columns, subject.record).name
         try:
-            simple = unfolded(query, schema=schema)
+            simple = unfolded(query, schema=schema, secret=secret_column.name)
             selects = _read_selects(simple, subject=subject, schema=schema)
         except InvalidPlan as refused:
             try:
-                simple = as_answers(query, schema=schema, record=record)
+                simple = as_answers(query, schema=schema, record=record, secret=secret_column.name)
                 selects = _read_selects(simple, subject=subject, schema=schema)
             except InvalidPlan:
                 raise refused from None
@@ -245,6 +246,7 @@ def _arguments(aggregates: exp.Expr, scope: Scope) -> list[exp.Expr]:
     return [
         scope.bind(part)
         for call in aggregates.find_all(exp.AggFunc)
+        if not is_inside_subquery(call, aggregates)  # which names columns of its own table
         for argument in call.iter_expressions()
         for part in (argument.expressions if isinstance(argument, exp.Distinct) else [argument])
         if has(part, exp.Column)
@@ -287,9 +289,10 @@ def _summed(parts: SelectParts, scope: Scope) -> set[str]:
         value
         for aggregate in _public_aggregates(parts, scope)
         for call in aggregate.find_all(exp.AggFunc)
-        if not isinstance(call, exp.Count | exp.CountIf)
+        if not isinstance(call, exp.Count | exp.CountIf) and not is_inside_subquery(call, aggregate)
         for argument in _arguments(call, scope)
         for value in values(argument.unnest())
+        if not is_multiplicity(value)
     ]
     return columns(own) - columns(weight for measure in parts.measures for weight in measure.weights)
 

@@ -21,7 +21,7 @@ from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, Rewritten, read_aggregate, refuse_aggregate
 from sightline.tables.sql.grammar import NUMBERS, WHOLE_NUMBERS, clauses_of, has, is_inside, refuse, shown
 from sightline.tables.sql.grouping import aggregates_in, aggregates_of_rows, check_made_of_keys, key_text
-from sightline.tables.sql.one_select import is_another_number
+from sightline.tables.sql.one_select import is_another_number, is_inside_subquery
 from sightline.tables.sql.row_terms import sums_of
 from sightline.tables.sql.scope import Scope, where_of
 from sightline.tables.sql.secret_conditions import Secret, Tests, constant_of
@@ -454,4 +454,7 @@ def check_arguments(call: exp.Expr, scope: Scope) -> None:
 
 
 def _speaks_of_secret(node: exp.Expr, scope: Scope) -> bool:
-    return any(scope.mentions_secret(scope.bind(column)) for column in node.find_all(exp.Column))
+    parts = node.find_all(exp.Column, exp.Subquery, exp.Exists)
+    return any(
+        scope.mentions_secret(scope.bind(part)) for part in parts if not is_inside_subquery(part, node)
+    )

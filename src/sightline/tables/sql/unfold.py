@@ -27,6 +27,7 @@ from sightline.tables.sql.grammar import (
     sources_of,
     text_of,
 )
+from sightline.tables.sql.multiplied_rows import LABEL, without_multiplied_rows
 from sightline.tables.sql.noisy_answers import answers_in
 from sightline.tables.sql.normal_form import inlined, tables_of, types_of
 from sightline.tables.sql.one_select import in_one_select
@@ -35,7 +36,6 @@ from sightline.tables.subject import Schema
 from sightline.values import frozen
 
 MOST_NODES = 20_000  # of the expressions of one SELECT, written out over the columns of data
-_LABEL = "label"  # of an item of the SELECT list, as it was written
 
 
 @frozen
@@ -48,7 +48,7 @@ class Unfolded:
     after: str = ""  # what is computed with the answers of the SELECTs, if they are not all there is
 
 
-def unfolded(query: exp.Query, *, schema: Schema) -> Unfolded:
+def unfolded(query: exp.Query, *, schema: Schema, secret: str = "") -> Unfolded:
     """The SELECTs of a release in order, without WITH and subqueries.
 
     >>> from sqlglot import parse_one
@@ -60,11 +60,14 @@ def unfolded(query: exp.Query, *, schema: Schema) -> Unfolded:
     SELECT SUM("data"."a") AS "_col_0" FROM "data" AS "data"
     SELECT 2 FROM data
     """
-    whole, changed = in_one_select(inlined(query, taken={DATA, *tables_of(schema)}), schema)
+    whole, multiplied = without_multiplied_rows(
+        inlined(query, taken={DATA, *tables_of(schema)}), schema, secret
+    )
+    whole, changed = in_one_select(whole, schema)
     selects = _selects(whole)
     _check_union_order(query, selects)
     plain = tuple(_merged(select, schema) for select in selects)
-    if not changed and all(one is other for one, other in zip(plain, selects, strict=True)):
+    if not (changed or multiplied) and all(one is other for one, other in zip(plain, selects, strict=True)):
         return Unfolded(selects=plain)
     texts = [_unordered(query, schema.dialect)]
     texts.append(" UNION ALL ".join(_unordered(select, schema.dialect) for select in plain))
@@ -73,7 +76,7 @@ def unfolded(query: exp.Query, *, schema: Schema) -> Unfolded:
     return Unfolded(selects=plain, merged=((as_written, as_one),))
 
 
-def as_answers(query: exp.Query, *, schema: Schema, record: str) -> Unfolded:
+def as_answers(query: exp.Query, *, schema: Schema, record: str, secret: str = "") -> Unfolded:
     """The same release as the publication of every answer that it computes with, each once.
 
     >>> from sqlglot import parse_one
@@ -85,7 +88,7 @@ def as_answers(query: exp.Query, *, schema: Schema, record: str) -> Unfolded:
     found: dict[str, exp.Select] = {}
     merged: list[tuple[str, str]] = []
     for answer in answers_in(inlined(query, taken={DATA, *tables_of(schema)}), schema, record):
-        own = unfolded(answer, schema=schema)
+        own = unfolded(answer, schema=schema, secret=secret)
         merged += own.merged
         for select in own.selects:
             found.setdefault(text_of(select, schema.dialect), select)
@@ -97,7 +100,7 @@ def as_answers(query: exp.Query, *, schema: Schema, record: str) -> Unfolded:
 def label_of(item: exp.Expr) -> str:
     """What people call an item of the SELECT list: its alias, or its text as it was written."""
     node = item.unalias()
-    return str(node.meta_get(_LABEL) or item.alias or shown(node))
+    return str(node.meta_get(LABEL) or item.alias or shown(node))
 
 
 def _merged(select: exp.Select, schema: Schema) -> exp.Select:
@@ -118,7 +121,7 @@ def _merged(select: exp.Select, schema: Schema) -> exp.Select:
             )
     whole = select.copy()
     for item, own in zip(whole.expressions, select.expressions, strict=True):
-        item.unalias().meta[_LABEL] = label_of(own)
+        item.unalias().meta[LABEL] = label_of(own)
     try:
         flat = merge_subqueries(qualify(whole, schema=types_of(schema, DATA), dialect=schema.dialect))
     except SqlglotError as error:
