@@ -55,6 +55,11 @@ NATURAL = [
     ("diagnosis", "SELECT diagnosis LIKE 'C%' AS cancer, COUNT(*) FROM data GROUP BY 1"),
     ("diagnosis", "SELECT SUM(w) FROM data WHERE LEFT(diagnosis, 1) IN ('C', 'E')"),
     ("diagnosis", "SELECT COUNT(*) FROM data WHERE NOT (NULLIF(diagnosis, 'C50') = 'C61')"),
+    ("diagnosis", "SELECT LEFT(diagnosis, 1), RIGHT(diagnosis, 1), COUNT(*) FROM data GROUP BY 1, 2"),
+    ("diagnosis", "SELECT LEFT(diagnosis, 1), COUNT(*) FROM data WHERE diagnosis <> 'C61' GROUP BY 1"),
+    ("diagnosis",
+     "SELECT LEFT(diagnosis, 1), COUNT(*) FILTER (WHERE diagnosis LIKE '%0') FROM data GROUP BY 1"),
+    ("grade", "SELECT FLOOR(grade) AS g, COUNT(*) FROM data WHERE grade > 2.5 GROUP BY g"),
     ("grade", "SELECT ROUND(grade) AS g, COUNT(*) FROM data GROUP BY g"),
     ("grade", "SELECT town, FLOOR(grade * 3) / 3 AS third, COUNT(*) FROM data GROUP BY town, third"),
     ("grade", "SELECT COUNT(*) FROM data WHERE grade BETWEEN 1 AND 2 OR grade BETWEEN 4 AND 5"),
@@ -191,9 +196,6 @@ REFUSED = [
     ("grade", "SELECT grade * 2 AS g, COUNT(*) FROM data GROUP BY g", "bands of the secret"),
     ("grade", "SELECT SUM(ROUND(grade)) FROM data", "whole power"),
     ("grade", "SELECT COUNT(*) FROM data WHERE grade * grade > 4", "compared with numbers"),
-    ("diagnosis",
-     "SELECT LEFT(diagnosis, 1) AS a, RIGHT(diagnosis, 1) AS b, COUNT(*) FROM data GROUP BY a, b",
-     "one key of the secret"),
 ]  # fmt: skip
 
 

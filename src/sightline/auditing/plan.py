@@ -35,6 +35,7 @@ from sightline.auditing.plan_sections import (
     Categories,
     Level,
     OtherSecret,
+    Secret,
     StatedKind,
     YesShare,
     checked_kind,
@@ -58,7 +59,7 @@ from sightline.errors import require_plan
 from sightline.format import percent_stated
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.presence import PRESENCE
-from sightline.tables.subject import SecretKind
+from sightline.tables.subject import SEPARATOR, SecretKind
 
 _Least = Annotated[float, Field(ge=0, le=LARGEST)]
 _Most = Annotated[float, Field(ge=SMALLEST)]
@@ -73,10 +74,7 @@ class Data(Section):
         "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(
-        description="The column to protect; 'presence' is being in the table at all, if it says nothing of "
-        "what the secret can be."
-    )
+    secret: Secret
     sql: Text = Field(
         default="",
         json_schema_extra=without_default,
@@ -129,6 +127,13 @@ class Data(Section):
         return SecretKind(self.kind or ("number" if self.bounds else "category"))
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The columns of a joint secret; none of a secret that is one column."""
+        names = tuple(self.secret.split(SEPARATOR))
+        sizes = {len(one.split(SEPARATOR)) for one in self.categories}
+        return names if len(names) > 1 and sizes == {len(names)} else ()
+
+    @property
     def only_guarantee(self) -> bool:
         """Whether nothing is shown but what the noise guarantees: of presence without a frame."""
         return self.presence and not self.frame
@@ -162,6 +167,25 @@ class Data(Section):
             self.record != self.secret,
             "a record column other than the secret",
             got=f"{self.secret!r} for both",
+        )
+        require_plan(
+            bool(self.parts)
+            or SEPARATOR not in self.secret
+            or not any(SEPARATOR in one for one in self.categories),
+            "a list of values in categories for each column of the secret",
+            got=f"{len(self.secret.split(SEPARATOR))} columns and other lists",
+        )
+        parts = {name.casefold() for name in self.parts}
+        require_plan(
+            not parts or (len(parts) == len(self.parts) and not self.sql),
+            "a secret of different columns, and no sql in [data]",
+            got="sql" if self.sql else "a column twice",
+            fix="make the table first",
+        )
+        require_plan(
+            not parts & {name.casefold() for name in (self.record, *(self.public or ()), *self.blocks)},
+            "columns of the secret that are neither the record, nor public, nor blocks",
+            got="one of them",
         )
         low, high = self.level or self.domain
         require_plan(
@@ -416,6 +440,12 @@ class Plan(Section):
 
     @model_validator(mode="after")
     def _secrets_are_distinct(self) -> Self:
+        require_plan(
+            not (self.data.parts and self.secrets),
+            "a secret of several columns that is the only one",
+            got="[[secret]] beside it",
+            fix="write a plan for each",
+        )
         names = [self.data.record, self.data.secret, *(one.column for one in self.secrets)]
         folded = Counter(name.casefold() for name in names)
         require_plan(

@@ -2,6 +2,7 @@
 
 # Annotations are no texts here: Pydantic would compile each of them when an audit starts.
 
+import itertools
 import re
 from collections import Counter
 from enum import StrEnum
@@ -33,6 +34,7 @@ from sightline.errors import InvalidPlan, require_plan
 from sightline.format import number, percent_stated
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.subject import SEPARATOR
 
 # Where nobody says another: a delta far below one over the number of records of most tables, and half of what
 # is open, as in the plans that ``init`` writes.
@@ -384,10 +386,37 @@ Level = Annotated[
 
 
 def _codes_as_texts(values: object) -> object:
-    """Categories that are coded by whole numbers, as texts."""
+    """Categories that are coded by whole numbers, as texts; of several columns, all their combinations."""
     if not isinstance(values, list | tuple):
         return values
+    if values and all(isinstance(one, list | tuple) and one for one in values):
+        return [SEPARATOR.join(map(_value_as_text, each)) for each in itertools.product(*values)]
     return [str(one) if type(one) is int else one for one in values]
+
+
+def _value_as_text(value: object) -> str:
+    """A value of a column of a joint secret as engines cast it to a text."""
+    plain = isinstance(value, str | int)
+    require_plan(plain, "categories that are texts, whole numbers, true or false", got=repr(value)[:60])
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _names_as_one(value: object) -> object:
+    """The columns of a joint secret as one name."""
+    several = isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    return SEPARATOR.join(value) if several and isinstance(value, list | tuple) else value
+
+
+Secret = Annotated[
+    str,
+    Field(
+        min_length=1,
+        description="The column to protect, or several whose values are one category together: ['race', "
+        "'hispanic'], with a list of values for each in categories. 'presence' is being in the table at all, "
+        "if it says nothing of what the secret can be.",
+    ),
+    BeforeValidator(_names_as_one, json_schema_input_type=str | list[str]),
+]
 
 
 Categories = Annotated[
@@ -396,7 +425,7 @@ Categories = Annotated[
         strict=False,
         min_length=2,  # before the validator, so that the JSON Schema counts items
         json_schema_extra=without_default,
-        description="All values of a categorical secret.",
+        description="All values of a categorical secret; of several columns a list for each.",
     ),
     BeforeValidator(_codes_as_texts),
 ]

@@ -35,6 +35,7 @@ from sightline.tables.collect import (
 from sightline.tables.engines.address import IN_MEMORY_NAMES, own_names
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import BATCH, Engine, StoringEngine
+from sightline.tables.joint_secrets import joint_query, parts_as_sql
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, PersonTable, RowValues
 from sightline.tables.occurring import public_columns
 from sightline.tables.other_secrets import check_other_secrets
@@ -323,6 +324,7 @@ def subject_of(plan: Plan) -> Subject:
         known_within=plan.attacker.values_within or math.inf,
         most_rows=data.max_rows_per_record or math.inf,
         blocks=data.blocks,
+        parts=data.parts,
     )
 
 
@@ -337,6 +339,8 @@ def _made(plan: Plan, source: Schema, engine: Engine) -> DataQuery:
         hidden = [find_column(source.columns, name).name for name in others]
     except InvalidPlan as error:
         raise InvalidPlan(f"[secret] column: {error}") from None
+    if data.parts:
+        return joint_query(engine, secret=data.secret, parts=data.parts, hidden=hidden)
     return DataQuery(
         hidden=tuple(hidden), secrets=frozenset(name.casefold() for name in (data.secret, *others))
     )
@@ -372,6 +376,8 @@ def opened(plan: Plan, base: Path, *, limits: WorkLimits | None = None) -> Itera
         schema = replace(
             source, columns=engine.columns(), source=(source,), made_by=made.normal, own_names=named
         )
+        if plan.data.parts:
+            schema = replace(schema, parts=parts_as_sql(schema.columns, subject))
         check_public(schema, made.secrets)
         for text in plan.attacker.conditions:
             read_condition(text, secret=subject.secret, schema=schema)

@@ -17,8 +17,10 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, Engine
+from sightline.tables.joint_secrets import parts_as_sql
 from sightline.tables.membership import Membership
 from sightline.tables.sql.check_query import CheckQuery, QuickCounts
+from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
@@ -109,9 +111,17 @@ def _with_others(engine: Engine, membership: Membership, subject: Subject) -> st
     if not other:
         return ""
     made = f"CASE WHEN {secret} IS NULL THEN NULL ELSE CAST({other} AS {type_name}) END AS {secret}"
-    listed = ", ".join(made if name == secret else name for name in names.values())
     share = _MOST_ROWS / max(membership.rows, 1)
     where = f" WHERE {hashes[1]} < {int(_PRIME * share)}" if share < 1 else ""
+    listed = ", ".join(made if name == secret else name for name in names.values())
+    if subject.parts:
+        inner = f"(SELECT {listed} FROM {DATA}{where}) AS {quoted(DATA)}"
+        parts = {name: text.sql(dialect) for name, text in parts_as_sql(columns, subject).items()}
+        listed = ", ".join(
+            f"{parts[name.casefold()]} AS {text}" if name.casefold() in parts else text
+            for name, text in names.items()
+        )
+        return f"WITH {DATA} AS (SELECT {listed} FROM {inner}) "
     return f"WITH {DATA} AS (SELECT {listed} FROM {DATA}{where}) "
 
 

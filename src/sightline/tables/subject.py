@@ -6,12 +6,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sightline.tables.engines.protocol import Column, Engine
 from sightline.values import frozen
 
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expr  # takes long to import, and plans are read without it
+
 UNBOUNDED = (-math.inf, math.inf)
+SEPARATOR = " / "  # between the columns of a joint secret, and between their values
 MOST_VALUES = 1_000  # categories or bands of the secret that a release lists one by one
 
 
@@ -37,6 +41,7 @@ class Subject:
     known_within: float = math.inf  # t: the attacker knows every value to ± t
     most_rows: float = math.inf  # the declared limit on one record's rows; the data are checked against it
     blocks: tuple[str, ...] = ()  # columns: rows of a record with the same value may share a level
+    parts: tuple[str, ...] = ()  # the columns of a joint secret
 
     def is_secret(self, column: str) -> bool:
         """Whether a column of ``data`` is the secret."""
@@ -56,6 +61,7 @@ class Schema:
     own_names: frozenset[str] = frozenset()  # what else the table is called, in lower case
     source: tuple[Schema, ...] = ()  # that of the table under ``data``, where ``[data] sql`` makes it
     made_by: str = ""  # that query in its normal form
+    parts: Mapping[str, Expr] = field(default_factory=dict)  # columns of a joint secret, as SQL of it
 
     @classmethod
     def of(cls, engine: Engine, tables: Sequence[str] = ()) -> Schema:

@@ -137,7 +137,8 @@ class _CheckWriter:
     def counts(self, aggregate: AggregateTexts, rows: dict[str, str]) -> list[str]:
         """The columns of one aggregate in the answer; ``rows`` gets what they count."""
         texts, place, inside = self.texts, aggregate.place, aggregate.inside
-        differs = [f"{aggregate.counted} <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
+        counted = [f"{aggregate.counted} <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
+        differs = list[str]()
         for text, bands in texts.bands:  # the engine's band of a row must be the audit's
             for band in bands:
                 null = isinstance(band.name, exp.Null)
@@ -145,7 +146,8 @@ class _CheckWriter:
                 differs.append(f"(CASE WHEN {own} THEN 1 ELSE 0 END) <> {texts.feature(band.test)}")
         if aggregate.feature:
             audited = f"(CASE WHEN {inside} THEN {aggregate.feature} ELSE 0 END)"
-            differs = [aggregate.differs_from(audited), *(differs if aggregate.mean else [])]
+            counted = [aggregate.differs_from(audited), *(counted if aggregate.mean else [])]
+        differs += counted
         tests = {
             f"n{place}": f"{texts.present} AND {inside}",
             f"d{place}": f"{texts.present} AND ({' OR '.join(f'({test})' for test in differs)})",
@@ -224,7 +226,7 @@ class _CheckWriter:
         """
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories)
-        values = max((len(bands) for _, bands in self.texts.bands), default=values)
+        values = len(self.texts.parts.lines) or values
         plain = not self.texts.parts.having.windows  # then who has a secret is counted for every group
         by_value = [
             one
@@ -253,12 +255,7 @@ class _CheckWriter:
                 rows[name] = f"CASE WHEN {self.texts.present} AND {one.inside} THEN {self.texts.record} END"
                 listed.append(f"CASE WHEN COUNT(DISTINCT {name}) > 1 THEN 0 ELSE 1 END AS few{one.place}")
         if histogram:
-            value = (
-                f"COALESCE(CAST({self.texts.bands[0][0]} AS VARCHAR(255)), '')"
-                if self.texts.bands
-                else self.texts.valid
-            )
-            inside = f"{self.texts.present} AND NOT ({self.texts.outside})"
+            value, inside = self.texts.line, self.texts.of_lines
             keys = [text for name, text in rows.items() if name.startswith("y")]
             alike = ", ".join([*keys, f"CASE WHEN {inside} THEN {value} END"])
             person = f"DENSE_RANK() OVER (PARTITION BY {alike} ORDER BY {self.texts.record})"

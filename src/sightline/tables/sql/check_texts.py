@@ -13,7 +13,14 @@ from sightline.tables.sql.fragments import answers_yes, clipped_to, outside, val
 from sightline.tables.sql.grammar import has, text_of
 from sightline.tables.sql.grouping import Grouping, Having, aggregates_in
 from sightline.tables.sql.scope import Source, bound_column, find_column
-from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, read_bands
+from sightline.tables.sql.secret_conditions import (
+    Secret,
+    SecretBand,
+    SecretLine,
+    SecretTest,
+    Tests,
+    read_bands,
+)
 from sightline.tables.subject import SecretKind, Subject
 from sightline.values import frozen
 
@@ -32,6 +39,8 @@ class SelectParts:
     conditions: list[exp.Expr]  # the same, bound
     public: list[exp.Expr]  # those of them on public columns
     having: Having
+    rows: Tests  # the condition on the secret in WHERE, if there is one
+    lines: tuple[SecretLine, ...]  # of a query that is grouped by functions of the secret
 
 
 @frozen(eq=True)
@@ -173,6 +182,25 @@ class CheckTexts:
             for key, written in zip(grouping.keys, grouping.written, strict=True)
             if self.secret.scope.mentions_secret(key) and (bands := read_bands(key, self.secret))
         ]
+
+    @cached_property
+    def line(self) -> str:
+        """What tells the lines of a group from each other, of a query that is grouped by the secret."""
+        grouping, bands = self.parts.grouping, dict(self.bands)
+        keys = [
+            self.text(written)
+            for key, written in zip(grouping.keys, grouping.written, strict=True)
+            if self.secret.scope.mentions_secret(key)
+        ]
+        if not all(text in bands for text in keys):
+            return self.valid
+        return " || '|' || ".join(f"COALESCE(CAST({text} AS VARCHAR(255)), '')" for text in keys)
+
+    @cached_property
+    def of_lines(self) -> str:
+        """The condition that a row is in a line of a query that is grouped by the secret."""
+        met = [f"{self.feature(test)} = 1" for test in self.parts.rows]
+        return " AND ".join([self.present, f"NOT ({self.outside})", *met])
 
     @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:

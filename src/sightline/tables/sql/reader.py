@@ -44,7 +44,7 @@ from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, N
 from sightline.tables.sql.one_select import is_inside_subquery, rewritten, with_groups
 from sightline.tables.sql.published_items import PublishedItem
 from sightline.tables.sql.scope import Join, Scope, Source, bound_column, find_column, read_source, where_of
-from sightline.tables.sql.secret_conditions import Secret, SecretBand, SecretTest, Tests, read_bands
+from sightline.tables.sql.secret_conditions import Secret, SecretLine, SecretTest, Tests, read_bands
 from sightline.tables.sql.select_items import (
     noisy_number,
     read_item,
@@ -357,11 +357,12 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     conditions = [scope.bind(part) for part in where]
     public, tests = secret.split(*conditions)
     grouping = read_grouping(select, scope=scope)
-    for keys in grouping.sets:
-        if sum(map(scope.mentions_secret, keys)) > 1:
-            refuse("one key of the secret", got="several", fix="publish each in its own release")
     for key in grouping.keys:
         _check_key(key, secret)
+    by_secret = [tuple(filter(scope.mentions_secret, keys)) for keys in grouping.sets]
+    several = len(set(filter(None, by_secret))) > 1
+    if several or (max(map(len, by_secret)) > 1 and secret.kind is not SecretKind.CATEGORY):
+        refuse("one key of the secret", got="several", fix="publish each in its own release")
     aggregates = [item for item in select.expressions if has_aggregate(item)]
     if not aggregates:
         calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
@@ -382,11 +383,12 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     having = read_having(select, grouping, scope=scope, conditions=[*conditions, *source.matched])
     rule, careful = (_null_rule(scope, where, public) for public in (Decides.NOTHING, Decides.PUBLIC))
     listed = rule.rows if grouping.keys and rule.rows is Decides.PRESENCE else Decides.PUBLIC
-    by_secret = any(map(scope.mentions_secret, grouping.keys))
     measures = []
     for item in aggregates:
         found = [] if tests else read_public_aggregate(item, scope=scope, keys=texts)
-        for measure in found or read_item(item, secret=secret, where=tests, keys=texts, histogram=by_secret):
+        for measure in found or read_item(
+            item, secret=secret, where=tests, keys=texts, histogram=any(by_secret)
+        ):
             calls = [one.written for one in measure.rewritten]  # which may be NULL where their sums are not
             if not measure.tests:
                 measure = replace(measure, tells=max(listed, rule.value(item.unalias())))
@@ -407,6 +409,8 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
         conditions=conditions,
         public=public,
         having=having,
+        rows=tests,
+        lines=secret.lines(max(by_secret, key=len), tests),
     )
     return parts, tests
 
@@ -416,7 +420,8 @@ def _null_rule(scope: Scope, where: Sequence[exp.Expr], public: Decides) -> Null
 
     def facts(column: exp.Column) -> ColumnFacts:
         # No declared table may have a column of the secret's name.
-        same = column.name.casefold() == scope.secret.casefold()
+        name = column.name.casefold()
+        same = name == scope.secret.casefold() or name in scope.parts
         return SECRET_COLUMN if same else ColumnFacts(public)
 
     rule = NullRule(column=facts)
@@ -446,13 +451,13 @@ def _partitions(
     for place, keys in enumerate(parts.grouping.sets):
         by = [key for key in keys if not scope.mentions_secret(key)]
         names = _key_names(by, aliases)
-        bands = [band for key in keys if key not in by for band in read_bands(key, secret)]
+        lines = parts.lines if len(by) < len(keys) else ()
         kept = [embedded(one.met, scope.dialect) for one in parts.having.windows[place : place + 1]]
         for number, measure in enumerate(parts.measures):
             tests = [
                 (name, _on_bounds(one, bounds))
                 for name, one in _tests(
-                    measure, histogram=len(by) < len(keys), secret=secret, where=tests_of_rows, bands=bands
+                    measure, histogram=len(by) < len(keys), secret=secret, where=tests_of_rows, lines=lines
                 )
             ]
             if not tests:
@@ -487,7 +492,7 @@ def _tests(
     histogram: bool,
     secret: Secret,
     where: Tests,
-    bands: Sequence[SecretBand],
+    lines: Sequence[SecretLine],
 ) -> list[tuple[str, SecretTest]]:
     """The features that one aggregate publishes: none for a public count, every value for a histogram.
 
@@ -495,17 +500,29 @@ def _tests(
     """
     if not histogram:
         return [("", test) for test in measure.tests]
-    if measure.tests or not measure.counts_rows or where:
+    if not measure.counts_rows and not (lines and measure.tests and _is_count(measure.aggregate)):
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,
             fix="which rows it adds up would depend on the secret: group by public columns",
         )
-    if bands:
-        return [(band.label, band.test) for band in bands]
+    if lines:
+        return [(line.label, test) for line in lines for test in secret.of_line(line, measure.tests)]
+    if where:
+        refuse(
+            "COUNT(*) in a query grouped by the secret",
+            got=f"{measure.label} with the secret in WHERE",
+            fix="publish COUNT(*) FILTER (WHERE …) for each value",
+        )
     if secret.kind is SecretKind.BOOLEAN:
         return [("", SecretTest(feature=Feature.VALUE, above=above)) for above in (True, False)]
     return [("", SecretTest(feature=Feature.INDICATOR))]
+
+
+def _is_count(aggregate: exp.Expr) -> bool:
+    """Whether an aggregate counts rows, perhaps under a condition."""
+    call = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+    return isinstance(call, exp.CountIf) or (isinstance(call, exp.Count) and isinstance(call.this, exp.Star))
 
 
 def _on_bounds(test: SecretTest, bounds: tuple[float, float]) -> SecretTest:

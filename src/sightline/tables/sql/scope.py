@@ -74,13 +74,14 @@ class Scope:
     dialect: str = "duckdb"  # of the source
     functions: Callable[[], frozenset[str]] = frozenset  # scalar ones, pure as the engine says
     tables: Mapping[str, Sequence[Column]] = field(default_factory=dict)  # declared public tables
+    parts: Mapping[str, exp.Expr] = field(default_factory=dict)  # columns of a joint secret, made of it
     nested: bool = False  # whether it is that of a subquery: its own table hides the others
 
     @classmethod
     def of_data(cls, schema: Schema, *, secret: str, called: exp.Identifier) -> Scope:
         """The scope of a query that reads ``data`` and calls it ``called``."""
         empty = cls(relations=(), secret=secret, dialect=schema.dialect)
-        empty = replace(empty, functions=schema.functions, tables=schema.tables)
+        empty = replace(empty, functions=schema.functions, tables=schema.tables, parts=schema.parts)
         return empty.joined(called, DATA, schema.columns)
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
@@ -111,7 +112,7 @@ class Scope:
         called = _query_name(table)
         digest = hashlib.sha256(text_of(select, self.dialect).encode()).hexdigest()[:50]
         own = exp.to_identifier(f"{DATA if name == DATA else 'lookup'} {digest}", quoted=True)
-        columns = tuple(one for one in tables[name] if name != DATA or one.name != self.secret)
+        columns = tuple(one for one in tables[name] if name != DATA or not self.tells(one.name))
         table.set("alias", exp.TableAlias(this=own.copy()))
         relation = Relation(called=called, alias=own.name, columns=columns)
         return replace(self, relations=(relation, *self.relations), nested=True)
@@ -154,6 +155,10 @@ class Scope:
         """Whether a bound node is the secret itself."""
         return isinstance(node, exp.Column) and (node.table, node.name) == (DATA, self.secret)
 
+    def tells(self, name: str) -> bool:
+        """Whether a column of ``data`` is the secret, or one of several that it is made of."""
+        return name == self.secret or name.casefold() in self.parts
+
     def mentions_secret(self, expression: exp.Expr) -> bool:
         """Whether a bound expression has the secret in it."""
         return any(map(self.is_secret, expression.find_all(exp.Column)))
@@ -166,7 +171,9 @@ class Scope:
         if not isinstance(test, exp.Is) or not isinstance(test.expression, exp.Null):
             return False
         # sqlglot negates IS by NOT around it, on Postgres by a mark in it.
-        return negated is not bool(test.args.get("negate")) and self.is_secret(test.this.unnest())
+        asked = test.this.unnest()
+        own = self.is_secret(asked) or any(asked == part for part in self.parts.values())
+        return negated is not bool(test.args.get("negate")) and own
 
     def _check_cast(self, cast: exp.Cast) -> None:
         inner = cast.this.unnest()
@@ -178,7 +185,7 @@ class Scope:
                 fix="engines round a cast to whole numbers differently",
             )
 
-    def _resolved(self, column: exp.Column) -> exp.Column:
+    def _resolved(self, column: exp.Column) -> exp.Expr:
         if "db" in clauses_of(column) or not isinstance(column.this, exp.Identifier):
             refuse("column or table.column", got=shown(column))
         table, name = column.table.casefold(), column.name.casefold()
@@ -208,7 +215,8 @@ class Scope:
             )
         columns = [candidate for one in holders or self.relations for candidate in one.columns]
         found = find_column(columns, column.name, of=column.table or "the table")
-        return bound_column(found.name, holders[0].alias)
+        part = self.parts.get(found.name.casefold()) if holders[0].alias == DATA else None
+        return bound_column(found.name, holders[0].alias) if part is None else exp.paren(part.copy())
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from decimal import Decimal
+from itertools import product
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -46,6 +47,14 @@ Tests = tuple[SecretTest, ...]  # none, or one
 
 
 @frozen(eq=True)
+class SecretLine:
+    """A line of a query that is grouped by the secret: what people call it, and who is in it."""
+
+    label: str
+    test: SecretTest
+
+
+@frozen(eq=True)
 class Secret:
     """Reads conditions on the secret column."""
 
@@ -70,6 +79,55 @@ class Secret:
         """Several conditions on the secret are one: ``x > 3 AND x <= 5`` is a band. None stay none."""
         listed = list(tests)
         return (self.both(listed),) if listed else ()
+
+    def lines(self, keys: Sequence[exp.Expr], where: Tests) -> tuple[SecretLine, ...]:
+        """The lines of a query that is grouped by bound keys of the secret, of the rows that meet a test.
+
+        None where each value of a yes or no, or of a category, has one.
+        """
+        if len(keys) == 1 and not where:
+            return tuple(SecretLine(label=one.label, test=one.test) for one in read_bands(keys[0], self))
+        if not keys or self.kind is SecretKind.BOOLEAN:
+            return ()
+        if self.kind is SecretKind.NUMBER:
+            bands = [SecretLine(label=one.label, test=one.test) for one in read_bands(keys[0], self)]
+            return tuple(replace(line, test=test) for line in bands for test in self.of_line(line, where))
+        if not self.categories:
+            refuse(
+                "categories = […] in the plan, for groups by the secret with a condition on it",
+                got="none",
+            )
+        values = [self._values_of_key(key) for key in keys]
+        found = []
+        for chosen in product(*(one.items() for one in values)):
+            names = set(self.categories).intersection(*(own for _, own in chosen))
+            names = names.intersection(*(self._that_meet(test) for test in where))
+            if names:
+                listed = tuple(one for one in self.categories if one in names)
+                label = ", ".join(text for text, _ in chosen)
+                found.append(SecretLine(label=label, test=self._of_categories(listed, above=True)))
+        return tuple(found)
+
+    def _values_of_key(self, key: exp.Expr) -> dict[str, set[str]]:
+        """The categories that have each value of a key."""
+        if self.scope.is_secret(key):
+            return {one: {one} for one in self.categories}
+        return {band.label: self._that_meet(band.test) for band in read_bands(key, self)}
+
+    def _that_meet(self, test: SecretTest) -> set[str]:
+        """The declared categories that meet a test."""
+        return {one for one in self.categories if (one in categories_of(test)) is test.above}
+
+    def of_line(self, line: SecretLine, tests: Tests) -> Tests:
+        """The test of a line and of a condition on the rows that it counts; none if no value meets both."""
+        if not tests:
+            return (line.test,)
+        if self.kind is SecretKind.NUMBER:
+            bands = number_sets.intersection(bands_of(line.test), bands_of(tests[0]))
+            return (test_of_bands(bands),) if bands else ()
+        names = self._that_meet(line.test) & self._that_meet(tests[0])
+        listed = tuple(one for one in self.categories if one in names)
+        return (self._of_categories(listed, above=True),) if listed else ()
 
     def both(self, tests: Sequence[SecretTest]) -> SecretTest:
         """The one test that is met where all of some tests are met."""
