@@ -21,6 +21,7 @@ from sightline.tables.membership import Statistic
 from sightline.values import frozen
 
 _MOST_SUMS = 200  # of numbers, that are compared in pairs
+_MOST_DENSE = 20_000_000  # entries of a dense table of all sums
 _MOST_ENTRIES = 5_000_000  # of the design: each is added to a sum once for every key column
 
 
@@ -47,7 +48,10 @@ class SumsOfNumbers:
         rows = np.concatenate([rows for _, rows in sums]) if sums else np.zeros(0, dtype=np.intp)
         weights = _of_sums(findings, found)
         chosen = sparse.csr_array((weights[rows], (place, rows)), shape=(len(sums), linear.row_count))
-        counted = sparse.csr_array(chosen @ linear.table) if sums else chosen
+        counted = chosen
+        if sums:
+            small = len(sums) * linear.table.shape[1] <= _MOST_DENSE  # a dense product takes a tenth as long
+            counted = sparse.csr_array((chosen.toarray() if small else chosen) @ linear.table)
         return cls(
             findings=findings,
             found=found,
