@@ -253,7 +253,12 @@ def audit(  # many parameters: one for each option
         if result.no_what_if is not None:
             print(f"No what-if: {result.no_what_if}.", file=sys.stderr)
         print(f"Wrote {page}", file=sys.stderr)
-    return 2 if result.verdict.passed is False else 0
+    return _status_of(result)
+
+
+def _status_of(result: AuditResult) -> int:
+    """2 if the limit is not shown to hold, or if a person has yet to decide: a pipeline publishes at 0."""
+    return 2 if result.verdict.passed is False or result.verdict.waits_for_a_person else 0
 
 
 @commands.command(epilog="Example:  sightline figures plan.toml --out figures")
@@ -275,7 +280,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
         paths = export_figures(result.publishable() if publishable else result, out, force=force)
     for path in paths:
         print(path)
-    return 2 if result.verdict.passed is False else 0
+    return _status_of(result)
 
 
 @commands.command(epilog="Example:  sightline explain plan.toml A7")

@@ -112,7 +112,7 @@ def test_a_repeated_difference_is_no(homes: sl.Ledger) -> None:
     assert publish(homes, **total(12_000.0))["answer"] == "yes"
     answer = asked(homes, **total(300.0, " WHERE home = 3"))
     assert answer["answer"] == "no"
-    assert "Somebody may keep less than the limit of 50 %." in answer["text"]
+    assert "Somebody may be below the limit of 50 %." in answer["text"]
 
 
 def test_the_change_that_is_named_is_a_yes(homes: sl.Ledger) -> None:

@@ -188,7 +188,7 @@ def test_the_screen_says_which_end_decided() -> None:
     assert "; holds if they have nothing in common and if they are alike." in screen
     passed = sl.audit(plan | {"release": [release | {"noise_stddev": 900.0}]})
     text = " ".join(" ".join(line.plain for line in first_screen(passed, 300)).split())
-    assert "have one level in common, one for each month, or nothing" in text or passed.verdict.guaranteed
+    assert "in common: one level, one for each month, or nothing" in text or passed.verdict.guaranteed
 
 
 def test_what_is_proposed_holds_under_every_end() -> None:

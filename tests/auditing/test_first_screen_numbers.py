@@ -90,7 +90,7 @@ def test_the_slack_is_where_the_audit_changes_its_mind(limit: float, epsilon: fl
     assert not assembled(examined(slack.epsilon * 1.05)).verdict.passed
     assert ("holds up to epsilon" in slack.text) is slack.holds
     if slack.holds:
-        (enough,) = re.findall(r"([\d.]+) % of the noise would be enough", slack.text)
+        (enough,) = re.findall(r"([\d.]+) % of this noise would be enough", slack.text)
         assert lowest(findings, float(enough) / 100) >= limit, "as it is printed"
 
 
@@ -106,7 +106,9 @@ def test_slack_is_stated_as_the_verdict_allows() -> None:
     assert beside(False, VerdictStatus.FAILED) is None, "something else than the average breaks the limit"
     unproved = slack_in_words(beside(False, VerdictStatus.NOT_SHOWN))
     assert unproved is not None
-    assert unproved.text.startswith("If what was not verified holds: On average over what values may be, it ")
+    assert unproved.text.startswith(
+        "If what was not verified holds: on average over the possible values, it "
+    )
     needed = slack.model_copy(update={"holds": False})
     failed = Verdict(passed=False, status=VerdictStatus.FAILED, limit=0.5, below_limit=1, text="")
     assert slack_under(failed, needed) == needed
@@ -134,7 +136,7 @@ def test_where_the_groups_protect_everyone_no_noise_is_needed() -> None:
     assert slack.holds
     assert slack.noise_factor is not None
     assert slack.noise_factor <= 1e-5
-    assert "the groups protect everyone" in slack.text
+    assert "records hide each other" in slack.text
 
 
 def test_a_large_plan_has_the_slack_of_a_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def test_two_homes_that_a_threshold_hid_are_the_difference_of_two_releases() -> 
         both = [ask(f"SELECT SUM(n) FROM ({sql})") for sql in (days, weeks)]
         assert both[0] - both[1] == ask(f"SELECT SUM(kwh) FROM data WHERE home IN {SMALL}")
     line = exposed_cells(result)[0][-1]
-    assert line == 'all 56 of "feeder days" − all 8 of "tariff weeks" = 2 homes (sum ± 320)'
+    assert line == 'all 56 of "feeder days" minus all 8 of "tariff weeks" is the sum of 2 homes (± 320)'
 
 
 def test_a_mean_counts_as_often_as_it_has_rows() -> None:

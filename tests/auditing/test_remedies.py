@@ -15,7 +15,8 @@ from sightline.advising import remedies
 from sightline.advising.noise_slack import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.findings import Findings, find, findings_with
 from sightline.auditing.pricing import price
-from sightline.auditing.result import AuditResult, Change
+from sightline.auditing.result import AuditResult, Change, ChangeKind
+from sightline.auditing.result_parts import fact
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
@@ -217,7 +218,7 @@ def test_a_group_of_one_is_not_to_be_published() -> None:
     result = assembled(find(plan, membership_of([partition(0, "by group")], groups)))
     texts = [change.text for change in result.what_to_change if change.kind == "drop"]
     assert result.verdict.below_limit == 1
-    assert texts[0] == ('do not publish "by group: a": then 0 records are below the limit instead of 1')
+    assert texts[0] == ('do not publish "by group: a": then nobody is below the limit (1 now)')
 
 
 def test_a_change_that_changes_nothing_is_not_proposed() -> None:
@@ -291,3 +292,17 @@ def test_what_is_left_out_is_audited_with_the_noise_that_the_others_have_then(ep
         kept = audited([one for one in names if one != name])
         assert name not in wholes or kept.verdict.below_limit == 0
     assert audited(["r0", "r2", "r3"]).verdict.below_limit == (epsilon == 50)
+
+
+def test_readers_get_a_change_without_the_key_of_a_person() -> None:
+    """Neither in its text nor in the fact that the text is made of."""
+    what, public = (fact(remedies.Do.LEAVE_OUT, number=number) for number in ("by home: H7", "by home"))
+    change = Change(
+        kind=ChangeKind.DROP,
+        what=what,
+        publishable_what=public,
+        text='do not publish "by home: H7"',
+        publishable_text='do not publish "by home"',
+    )
+    assert "H7" not in change.publishable().model_dump_json()
+    assert change.publishable().what == public

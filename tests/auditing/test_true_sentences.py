@@ -76,8 +76,8 @@ def test_one_record_is_one(tmp_path: Path) -> None:
 
 
 def test_one_other_is_one() -> None:
-    assert attacked_sentence(2, 3).endswith("that the other one keeps it is not shown.")
-    assert attacked_sentence(1, 3).endswith("that the other 2 keep it is not shown.")
+    assert attacked_sentence(2, 3).endswith("whether the other one keeps it is not shown.")
+    assert attacked_sentence(1, 3).endswith("whether the other 2 keep it is not shown.")
 
 
 def test_the_limit_as_a_share_of_the_deviation_is_not_more_than_is_shown(tmp_path: Path) -> None:
@@ -94,9 +94,7 @@ def test_the_sharpest_view_of_a_number_is_in_its_unit(tmp_path: Path) -> None:
     assert found.exposed[0].about == "x > 40"
     stddev = found.releases[1].smallest_noise_stddev  # one person is alone in a group
     assert stddev is not None
-    assert (
-        f"The sharpest view of one has an error of {stddev:.4g} in x ({stddev:.3g} % of" in found.verdict.text
-    )
+    assert f"The best view of one has an error of {stddev:.4g} in x ({stddev:.3g} % of" in found.verdict.text
     assert found.releases[0].note == "a yes or no about the secret: audited as a secret of its own"
 
 
@@ -109,7 +107,7 @@ def test_slack_says_that_it_is_an_average(tmp_path: Path) -> None:
     less = audited(tmp_path, rows=alike, epsilon=1000.0)
     assert less.verdict.status == "not shown"
     told = slack_line(found)
-    assert told.startswith("On average over what values may be, the limit holds")
+    assert told.startswith("On average over the possible values, the limit holds")
     assert told.endswith("Audit again first.")
 
 
@@ -301,7 +299,7 @@ def test_a_group_is_counted_once_whatever_the_categories(tmp_path: Path) -> None
     found = audited(tmp_path, release, rows=rows, epsilon=5.0, data=data)
     assert found.identifiable_records == 1
     assert found.identifiable_groups == 2  # a of two people and b of three
-    assert "2 groups of several records can, by the sum." in found.verdict.text
+    assert "The sum of 2 groups of several records can be told apart." in found.verdict.text
 
 
 def test_groups_of_rows_are_those_that_the_result_counts(tmp_path: Path) -> None:
@@ -317,7 +315,7 @@ def test_groups_of_rows_are_those_that_the_result_counts(tmp_path: Path) -> None
     }
     found = audited(tmp_path, rows=rows, data=data)
     assert found.identifiable_groups == 2
-    assert "2 groups of several rows can, by the sum." in found.verdict.text
+    assert "The sum of 2 groups of several rows can be told apart." in found.verdict.text
 
 
 def test_coarser_groups_may_be_more_numbers_where_having_left_lines_out(tmp_path: Path) -> None:
@@ -327,8 +325,8 @@ def test_coarser_groups_may_be_more_numbers_where_having_left_lines_out(tmp_path
     found = audited(tmp_path, release, rows=rows, limits={"known_to": 24.0})
     (change,) = [one for one in found.what_to_change if one.kind == "coarser"]
     assert found.cells == 1  # the two of one age
-    assert change.text.endswith("GROUP BY FLOOR(g / 20) * 20: then everyone keeps at least ± 24")
-    assert change.cost == "2 numbers in place of 1, of coarser groups"
+    assert change.text.endswith("GROUP BY FLOOR(g / 20) * 20: then everyone keeps the limit of ± 24")
+    assert change.cost.startswith("coarser groups, of which 2 numbers are published (1 today); errors")
     coarser = {**release, "sql": release["sql"].replace("g,", "FLOOR(g / 20) * 20,")}
     coarser["sql"] = coarser["sql"].replace("BY g", "BY FLOOR(g / 20) * 20")
     again = audited(tmp_path, coarser, rows=rows, limits={"known_to": 24.0})

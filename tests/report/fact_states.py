@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
+from sightline.advising.accuracy import Error
 from sightline.advising.noise_slack import LEAST_FACTOR, Slack
-from sightline.advising.remedies import Do, Price, Regrouping, Then
+from sightline.advising.remedies import Do, Price, Regrouping, Then, WhyUntried
 from sightline.advising.what_if import NoWhatIf, Worst
 from sightline.auditing.assumptions import Case
 from sightline.auditing.budget import Proof
@@ -213,6 +214,20 @@ TOLD = [
     fact(Proof.EXACT, releases=3),
 ]
 
+REGROUPED = [
+    fact(Do.GROUP_OTHERWISE, grouping, releases='"counts"', by="")
+    for grouping in (
+        fact(Regrouping.ONCE, period="week"),
+        fact(Regrouping.AS_ONE, names="isle and west", column="area"),
+        fact(Regrouping.SMALLEST, groups=2, column="area"),
+        fact(Regrouping.STEPS, column="age", step=10),
+        fact(Regrouping.BY, other="region", column="area"),
+    )
+]
+BY_AREA, BY_AGE = (
+    fact(Error.OF_RELEASE, release=release, least=250.0, most=most, least_today=200.0, most_today=today)
+    for release, most, today in (("by area", 250.0, 200.0), ("by age", 291.0, 233.0))
+)
 ADVICE = [
     fact(Slack.HOLDS, factor=0.041),
     fact(Slack.HOLDS, factor=0.041, epsilon=49.0),
@@ -228,15 +243,9 @@ ADVICE = [
     fact(Do.LEAVE_OUT_ANY),
     fact(Do.MULTIPLY_NOISE, factor=1.25),
     fact(Do.MULTIPLY_NOISE, factor=1.25, epsilon=3.2),
-    *(
-        fact(Do.GROUP_OTHERWISE, grouping, releases='"counts"', by="…")
-        for grouping in (
-            fact(Regrouping.ONCE, period="week"),
-            fact(Regrouping.AS_ONE, names="isle and west", column="area"),
-            fact(Regrouping.STEPS, column="age", step=10),
-            fact(Regrouping.BY, other="region", column="area"),
-        )
-    ),
+    *(one.model_copy(update={"figures": {**one.figures, "by": "…"}}) for one in REGROUPED),
+    fact(Do.GROUP_ANY),
+    *map(fact, WhyUntried),
     fact(Do.DESIGNED_NOISE, numbers=3, of=40, raised_alone=True),
     fact(Do.DESIGNED_NOISE, numbers=3, of=40, raised_alone=False),
     fact(Do.WITHHOLD, names='"counts: isle", "counts: west"'),
@@ -248,11 +257,14 @@ ADVICE = [
     fact(Then.NOBODY_CERTAIN, undecided=0, k=5),
     fact(Then.NOBODY_CERTAIN, undecided=1, k=5),
     fact(Then.NOBODY_CERTAIN, undecided=3, k=5),
-    fact(Price.FEWER, fewer=3, of=40),
-    fact(Price.COARSER, now=40, before=38),
-    fact(Price.ERRORS, factor=1.25),
-    fact(Price.VARIANCE, times=1.25),
-    fact(Price.VARIANCE, times=1.25, common=4.0),
+    fact(Price.FEWER, fact(Error.AS_TODAY), fewer=1, of=40),
+    fact(Price.FEWER, BY_AREA, fewer=3, of=40),
+    fact(Price.COARSER, BY_AREA, now=34, before=38),
+    fact(Price.COARSER, fact(Error.AS_TODAY), now=40, before=38),
+    fact(Price.COARSER, fact(Error.AS_TODAY), now=38, before=38),
+    fact(Price.ERRORS, BY_AREA, BY_AGE, fact(Error.OF_OTHERS, releases=3), factor=1.25),
+    fact(Price.VARIANCE, times=1.44),
+    fact(Price.VARIANCE, BY_AREA, BY_AGE, times=1.44, common=4.0),
     fact(Price.BLANKS, counts=1, of=40, at_least=1),
     fact(Price.BLANKS, counts=3, of=40, at_least=2),
     fact(Price.WITHIN, within=5),
@@ -311,6 +323,6 @@ NAMES: dict[str, tuple[list[Fact], tuple[type[StrEnum], ...]]] = {
     "What this rests on": (RESTS_ON, (Basis, HowComputed, LeftOut)),
     "What looks odd": (LOOKS_ODD, (Odd,)),
     "Groups, rules, releases and the budget": (TOLD, (Alike, Few, Broken, Note, Proof)),
-    "Advice in full": (ADVICE, (Slack, Do, Regrouping, Then, Price)),
+    "Advice in full": (ADVICE, (Slack, Do, Regrouping, Then, WhyUntried, Price, Error)),
     "Other settings": (WHAT_IF, (NoWhatIf, Worst)),
 }

@@ -15,6 +15,7 @@ from typing import Any
 
 import sightline as sl
 from sightline.advising.noise_slack import LEAST_FACTOR
+from sightline.advising.remedies import Do, WhyUntried
 from sightline.auditing.assumptions import AssumptionCase, Case, cases_of
 from sightline.auditing.findings import find
 from sightline.auditing.plan import AssumptionName
@@ -23,6 +24,8 @@ from sightline.auditing.result import (
     AuditResult,
     BeliefReport,
     CertainReport,
+    Change,
+    ChangeKind,
     Exposed,
     HomogeneousCell,
     Unverified,
@@ -43,8 +46,9 @@ from sightline.auditing.result_parts import (
     TotalView,
     TrueTotals,
     Uncertainty,
+    fact,
 )
-from sightline.report.advice import holds, needs
+from sightline.report.advice import changes_in_words, holds, needs
 from sightline.report.first_screen import (
     about_line,
     accepted_lines,
@@ -56,6 +60,7 @@ from sightline.report.first_screen import (
     open_lines,
     public_line,
     slack_line,
+    tried_line,
 )
 from sightline.report.reasons import with_reason
 from sightline.report.wording import (
@@ -64,6 +69,7 @@ from sightline.report.wording import (
     limit_line,
     secret_line,
     status_word,
+    still_unknown,
     verdict_words,
     view_line,
 )
@@ -110,6 +116,7 @@ def base() -> AuditResult:
             "prior": "values spread evenly from 0 to 40",
             "taken_as_public": (),
             "explained": None,
+            "dropped": 0,
             "least_remaining_uncertainty": Uncertainty(lower=0.4, upper=0.5),
         }
     )
@@ -175,6 +182,7 @@ def verdicts() -> States:
         "it is not shown": {"verdict": verdict(OPEN, known_to=2.5), "unverified": (lacking(),)},
         "a limit on guesses": {"verdict": verdict(guessed_right=0.6), "kind": "boolean", "secret": "ill"},
         "a group's values are accepted": {"verdict": verdict(accepts_groups=True)},
+        "and somebody decided it": {"verdict": verdict(accepts_groups=True, set_by="the data officer")},
         "fails": {"verdict": verdict(FAILED)},
         "fails for one": {"verdict": verdict(FAILED, below_limit=1)},
         "fails a limit on guesses": {"verdict": verdict(FAILED, guessed_right=0.6), "secret": "ill"},
@@ -232,6 +240,7 @@ def about() -> States:
         "some are known, no noise",
         about_line(result(budget=budget.model_copy(update={"spent": {}}), known_rows=12)),
     )
+    yield "some rows have no secret", about_line(result(dropped=2))
     yield "presence is the secret", about_line(result(presence=True))
     yield "presence, with a frame", about_line(result(presence=True, frame="homes.csv"))
     yield "several secrets", about_line(result(all_secrets=AllSecrets(epsilon=2.0, delta=2e-6, text="")))
@@ -320,6 +329,9 @@ def attack(**update: Any) -> LinearAttack:
     return LinearAttack(**{**found, **update})
 
 
+LITTLE = Uncertainty(lower=0.0, upper=0.02)
+
+
 def hows() -> States:
     sums = LeftBySums(
         added='"feeder days"', subtracted='"tariff weeks"', numbers=(1092, 104), people=2, stddev=1383.0
@@ -341,12 +353,23 @@ def hows() -> States:
         "nothing was found": exposed(),
     }
     yield "heading", exposed_title(result(exposed_in_all=8))
+    guess = exposed(right_before=0.2, right_after=0.467)
+    categories = result(kind="category", exposed=(guess,), exposed_in_all=8)
+    yield "heading, of guesses", exposed_title(categories)
     for state, entry in cases.items():
         yield state, f"{known_to(entry, one)}  {combination(entry, one)}"
     total = TotalView(rows=24, before=27.7, after_lower=3.1, after_upper=5.0)
     yield "a total", known_to(exposed(total=total), one)
-    yield "a category", known_to(exposed(), result(kind="category"))
-    yield "a question", known_to(exposed(about="kwh > 12"), one)
+    yield "a category", known_to(guess, categories)
+    yield "a category, in full", f"Signature 1{still_unknown(guess, categories)}"
+    yield "a category of an older result", known_to(exposed(), result(kind="category"))
+    certain = exposed(right_before=0.5, right_after=1.0, remaining_uncertainty=LITTLE)
+    yield "a yes or no that an attack knows", known_to(certain, result(kind="boolean"))
+    open_guess = exposed(
+        right_before=0.5, right_after=1.0, remaining_uncertainty=Uncertainty(lower=0.0, upper=1.0)
+    )
+    yield "a yes or no without a bound", known_to(open_guess, result(kind="boolean"))
+    yield "a question", known_to(exposed(about="kwh > 12", right_before=0.5, right_after=0.86), one)
     yield "no bound", known_to(exposed(remaining_uncertainty=Uncertainty(lower=0.0, upper=1.0)), one)
 
 
@@ -370,9 +393,23 @@ def changes() -> States:
         yield f"a change ({one.kind.value})", change_lines(result(verdict=failed, what_to_change=(one,)))[0]
     for line in change_lines(result(verdict=failed, what_to_change=())):
         yield "nothing is enough", line
-    tried = ('publish "fine" with isle and west of area as one group', "leave out any one number or release")
-    for line in change_lines(result(verdict=failed, what_to_change=(), tried=tried)):
-        yield "what was tried", line
+    tried = changes_in_words(
+        (
+            *(Change(kind=ChangeKind.MERGE, what=one) for one in fact_states.REGROUPED),
+            Change(kind=ChangeKind.DROP, what=fact(Do.LEAVE_OUT_ANY)),
+        )
+    )
+    untried = changes_in_words(
+        Change(kind=ChangeKind.COARSER, what=fact(what), why_untried=fact(why))
+        for what, why in ((Do.GROUP_ANY, WhyUntried.RULES), (Do.LEAVE_OUT_ANY, WhyUntried.CATEGORIES))
+    )
+    for state, listed in {
+        "what was tried": tried[-2:],
+        "much was tried": tried,
+        "what was not tried": untried,
+        "both": (tried[-1], untried[0]),
+    }.items():
+        yield state, tried_line(result(verdict=failed, tried=listed))
     none = NoiseSlack(holds=False, noise_factor=None, epsilon=None, text="No amount of noise is enough.")
     for line in change_lines(result(verdict=failed, what_to_change=(), slack=none)):
         yield "nothing is enough, and why", line

@@ -23,9 +23,11 @@ from sightline.report.first_screen import (
     about_line,
     change_lines,
     exposed_lines,
+    exposed_title,
     open_lines,
     picture,
     print_first_screen,
+    tried_line,
 )
 from sightline.report.wording import after_words, before_after, records, verdict_words, view_line
 from tests.report.report_cases import SHIPPED
@@ -132,7 +134,7 @@ def test_the_total_of_two_rows_by_hand() -> None:
     assert math.isclose(total.before, math.sqrt(4 * v))
     assert math.isclose(total.after_upper, math.sqrt(4 * v * noise / (4 * v + noise)), rel_tol=1e-9)
     assert total == result.exposed[0].total
-    assert "The total x of the 2 rows of the most exposed record is known to" in view_line(result)
+    assert "The total x of the most exposed record over 2 rows is known to" in view_line(result)
 
 
 def test_after_is_never_written_wider_than_before() -> None:
@@ -190,7 +192,11 @@ def test_only_changes_that_reach_the_limit_are_listed() -> None:
         assert change.effect not in line
     none = result.model_copy(update={"what_to_change": ()})
     (line,) = change_lines(none)
-    assert line.startswith("Tried, and not enough: leave out any one number or release.")
+    assert line.startswith("No change was found that is enough alone.")
+    for one in (result, result.publishable(), none):  # beside what is enough, too
+        assert tried_line(one).startswith('Tried, and not enough: publish "by feeder" with ')
+        assert "; leave out any one number or release." in tried_line(one)
+        assert tried_line(one) in " ".join(screen(one).split())
 
 
 def test_names_that_would_move_the_cursor_do_not() -> None:
@@ -275,8 +281,10 @@ def test_a_category_is_guessed_itself_and_each_person_is_listed_once() -> None:
         "before right 33 %. Of all 6 records, 2 on average are guessed right before, and at most 3.93 more"
         in (view_line(result))
     )
-    shown = [line.partition(",")[0] for line in exposed_lines(result)]
+    shown = [line.split()[0] for line in exposed_lines(result)]
     assert len(shown) == len(set(shown)) == 5
+    assert exposed_title(result) == "Most exposed, guessed right (33 % before), and how"
+    assert all(" at most 99 %  " in line and "state" not in line for line in exposed_lines(result))
     judged = sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}})
     assert " of 6 records may keep less than 50 % of the uncertainty of state." in screen(judged, 200)
 

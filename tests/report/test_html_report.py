@@ -292,7 +292,9 @@ class TestHeadline:
             "Do not publish this yet. 9 of 18 homes may keep less than 50 % of the variance (70.7 % of the "
             "±) of evening_watts."
         )
-        assert limit_line(one_release()).startswith("1 of 12 homes can be told apart from everything else.")
+        assert limit_line(one_release()).startswith(
+            "No limit was set, so that nothing is judged. 1 of 12 homes can be told apart from everything "
+        )
         assert "all 40 homes keep at least 50 % of the variance" in limit_line(calm())
 
     def test_of_nothing_it_says_so(self) -> None:

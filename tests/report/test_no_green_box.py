@@ -100,7 +100,14 @@ def test_a_plan_that_accepts_it_is_told_who_decides_and_what_was_found() -> None
     result = audited("nearly exact")
     assert result.verdict.passed
     assert status_word(result) == "ACCEPTED, NOT SHOWN"
-    assert limit_line(result).startswith("A person has to decide this: the plan accepts what a number, ")
+    line = limit_line(result)
+    assert line.startswith(
+        "A person has to decide this, and say so in [limits] set_by: the plan accepts what "
+    )
+    assert result.verdict.waits_for_a_person
+    decided = result.verdict.model_copy(update={"set_by": "Ada"})
+    assert not decided.waits_for_a_person
+    assert limit_line(result.model_copy(update={"verdict": decided})).startswith("Decided by Ada: the plan ")
     screen = " ".join(line.plain for line in first_screen(result, 100))
     assert 'homogeneous: "counts: b" tells the values of 30 rows: they are nearly all alike.' in screen
     assert "<skipped" in shown(result)["junit"]

@@ -121,7 +121,7 @@ def test_a_survey_under_a_budget() -> None:
     assert "90 rows are left out, without a secret or a key (for the owner only)" in text
     assert "3 values are outside the bounds: clipped to them (for the owner only)" in text
     assert "age 69, education" in text, "named by public attributes"
-    assert "it holds up to epsilon = 40; 34 % of the noise would be enough." in " ".join(text.split())
+    assert "it holds up to epsilon = 40; 34 % of this noise would be enough." in " ".join(text.split())
     table = text[text.index("accountant  ") :].splitlines()
     names = {line.split()[0] for line in table[1 : 1 + len(ACCOUNTANTS)]}
     assert names == set(ACCOUNTANTS)

@@ -59,7 +59,7 @@ def test_a_total_is_named_with_its_span_its_amount_and_the_spread_of_totals() ->
     assert true.spread == pytest.approx(statistics.pstdev(totals.values()))
     line = view_line(year())
     assert line.startswith(
-        "The total kwh of the 10 rows (day 2025-01-01 to 2025-01-10) of home B07, 90, is known to ± "
+        "The total kwh of home B07 over 10 rows (day 2025-01-01 to 2025-01-10) is 90 and is known to ± "
     )
     assert "Totals of all 12 homes range from 20 to 130, with a standard deviation of 34.5 " in line
     assert line.endswith("(for the owner only).")
@@ -69,7 +69,7 @@ def test_a_publishable_line_has_no_value_and_nobody() -> None:
     shown = year().publishable()
     line = view_line(shown)
     assert shown.true_totals is None
-    assert line.startswith("The total kwh of the 10 rows of the most exposed home is known to ± ")
+    assert line.startswith("The total kwh of the most exposed home over 10 rows is known to ± ")
     assert not any(part in line for part in ("B07", "90", "2025", "range"))
 
 

@@ -163,7 +163,7 @@ def test_copies_of_a_yes_or_no_in_few_rows(yes: int, rows: int, expected: str, t
     assert result.taken_as_public == ("code",)
     if expected == "said":
         assert result.verdict.passed
-        assert "Taken as public, since [data] public does not say: code." in screen(result)
+        assert "Taken as public, since the plan does not say ([data] public): code." in screen(result)
         assert "code: each of its values stands for one of the secret." in screen(result)
         assert "stands for" not in result.publishable().to_json()
         assert json.loads(result.publishable().to_json())["taken_as_public"] == ["code"]

@@ -11,15 +11,16 @@ import math
 
 import numpy as np
 
+from sightline.advising.accuracy import changed_errors, errors_of
 from sightline.advising.choice import quick_noise, targets_of
 from sightline.advising.loss import Loss
 from sightline.advising.proposal import certified
-from sightline.advising.remedies import Do, Price, Then
+from sightline.advising.remedies import Do, Price, Then, errors_today
 from sightline.advising.task import DesignTask, Grain, task_of
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.result import Change, ChangeKind
-from sightline.auditing.result_parts import fact
+from sightline.auditing.result_parts import Fact, fact
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.progress import report
 
@@ -70,6 +71,10 @@ def _change(findings: Findings, task: DesignTask, stddevs: FloatArray, common: f
     changed = int(np.count_nonzero(stddevs != task.before))
     raised_alone = not bool(np.any(stddevs < task.before))
     rival = {"common": common**2} if math.isfinite(common) else {}
+    errors: tuple[Fact, ...] = ()
+    if not findings.pricing.strategies:  # else the error of a number is no multiple of one noise
+        published = findings.pricing.published_stddev * stddevs / task.before
+        errors = changed_errors(errors_today(findings), errors_of(task.plan, task.membership, published))
     return Change(
         kind=ChangeKind.DESIGN,
         release=None,
@@ -77,5 +82,5 @@ def _change(findings: Findings, task: DesignTask, stddevs: FloatArray, common: f
         reaches_limit=True,
         what=fact(Do.DESIGNED_NOISE, numbers=changed, of=int(stddevs.size), raised_alone=raised_alone),
         then=fact(Then.EVERYONE_KEEPS, limit=findings.plan.limits.text),
-        price=fact(Price.VARIANCE, times=times, **rival),
+        price=fact(Price.VARIANCE, *errors, times=times, **rival),
     )

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sightline.advising.accuracy import Errors, changed_errors, errors_of
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.certain_people import certain_report
 from sightline.auditing.findings import Findings, LinearFindings, find
@@ -45,6 +46,7 @@ class Do(StrEnum):
 
     LEAVE_OUT = "leave out"
     LEAVE_OUT_ANY = "leave out any"
+    GROUP_ANY = "coarser groups"
     MULTIPLY_NOISE = "multiply noise"
     GROUP_OTHERWISE = "group otherwise"
     DESIGNED_NOISE = "designed noise"
@@ -57,6 +59,7 @@ class Regrouping(StrEnum):
 
     ONCE = "once a period"
     AS_ONE = "as one group"
+    SMALLEST = "smallest groups as one"
     STEPS = "steps"
     BY = "by another column"
 
@@ -67,6 +70,19 @@ class Then(StrEnum):
     NOBODY_BELOW = "nobody below"
     EVERYONE_KEEPS = "everyone keeps"
     NOBODY_CERTAIN = "nobody certain"
+
+
+class WhyUntried(StrEnum):
+    """Why a kind of change was not tried."""
+
+    TOO_LARGE = "too large"
+    RULES = "rules"
+    NO_COARSER_KEY = "no coarser key"
+    REFUSED = "refused"
+    CATEGORIES = "several values"
+    QUESTIONS = "questions"
+    EXACT = "exact numbers"
+    ONLY_NOISE = "only noise counts"
 
 
 class Price(StrEnum):
@@ -80,6 +96,11 @@ class Price(StrEnum):
     WITHIN = "known within"
 
 
+def errors_today(findings: Findings) -> Errors:
+    """The errors of the numbers as they are published today."""
+    return errors_of(findings.plan, findings.membership, findings.pricing.published_stddev)
+
+
 def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
     """A factor on all noise with which everyone keeps the limit; none if it holds, or if some is out."""
     found = findings.linear
@@ -87,7 +108,7 @@ def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
         return None
     if found and not (found.below_limit or findings.not_shown or findings.plan.data.only_guarantee):
         return None
-    return with_factor(slack, findings.plan.limits.text)
+    return with_factor(slack, findings.plan.limits.text, errors_today(findings))
 
 
 def reaching(
@@ -101,15 +122,18 @@ def reaching(
     """
     found, common = findings.linear, more_noise(findings, slack)
     if findings.plan.data.only_guarantee:  # no grouping hides whoever comes, and nobody else is looked at
-        return () if common is None else (common,)
+        untried = [_untried(one, WhyUntried.ONLY_NOISE) for one in (Do.GROUP_ANY, Do.LEAVE_OUT_ANY)]
+        return () if common is None else (common, *untried)
     try:
         proposed = list(islice(may_suffice(findings, found), _MOST_AUDITED))
     except np.linalg.LinAlgError:  # next to no noise: advice is not looked for
         proposed = []
     enough = [change for rows in proposed for change in _left_out(findings, found, rows)]
-    tried = []
-    if not enough and _can_be_left_out(findings, found):
+    tried, why_not = [], _why_nothing_is_left_out(findings, found)
+    if not enough and why_not is None and found.below_limit:
         tried = [Change(kind=ChangeKind.DROP, what=fact(Do.LEAVE_OUT_ANY))]
+    elif why_not is not None and found.below_limit:
+        tried = [_untried(Do.LEAVE_OUT_ANY, why_not)]
     others = coarser()
     groups = [one for one in others if one.reaches_limit]
     tried = [*(one for one in others if not one.reaches_limit), *tried]
@@ -157,10 +181,25 @@ def may_suffice(findings: Findings, found: LinearFindings) -> Iterator[IndexArra
 
 
 def _can_be_left_out(findings: Findings, found: LinearFindings) -> bool:
-    """Whether it is looked for numbers to leave out: of noisy numbers about one value each, not too many."""
-    small = bool(found.has_at_most(MOST_FACTORISED) and found.below_limit)
-    asked = found.linear.columns_of_unit > 1 or bool(findings.questions)
-    return small and not asked and not findings.pricing.exact.any()
+    """Whether numbers to leave out are looked for."""
+    return bool(found.below_limit) and _why_nothing_is_left_out(findings, found) is None
+
+
+def _why_nothing_is_left_out(findings: Findings, found: LinearFindings) -> WhyUntried | None:
+    """Numbers to leave out are looked for among noisy ones about one value each, if they are not too many."""
+    if not found.has_at_most(MOST_FACTORISED):
+        return WhyUntried.TOO_LARGE
+    if found.linear.columns_of_unit > 1:
+        return WhyUntried.CATEGORIES
+    if findings.questions:
+        return WhyUntried.QUESTIONS
+    return WhyUntried.EXACT if findings.pricing.exact.any() else None
+
+
+def _untried(what: Do, why: WhyUntried) -> Change:
+    """A kind of change that was not tried."""
+    kind = ChangeKind.COARSER if what is Do.GROUP_ANY else ChangeKind.DROP
+    return Change(kind=kind, what=fact(what), why_untried=fact(why))
 
 
 def _features(found: LinearFindings, table: FloatArray) -> FloatArray:
@@ -208,7 +247,12 @@ def _left_out(findings: Findings, found: LinearFindings, rows: IndexArray) -> It
         what=what,
         publishable_what=publishable if publishable != what else None,
         then=fact(Then.NOBODY_BELOW, before=found.not_shown_records),
-        price=fact(Price.FEWER, fewer=int(gone.size), of=len(membership.cells)),
+        price=fact(
+            Price.FEWER,
+            *changed_errors(errors_today(findings), errors_today(after)),
+            fewer=int(gone.size),
+            of=len(membership.cells),
+        ),
     )
 
 
@@ -227,7 +271,7 @@ def _is_out(findings: Findings) -> BoolArray:
     return np.array([release.published for release in findings.plan.releases], dtype=np.bool_)
 
 
-def with_factor(slack: NoiseSlack, limit: str) -> Change:
+def with_factor(slack: NoiseSlack, limit: str, today: Errors) -> Change:
     """All noise times the factor that is needed, if one is enough."""
     factor = slack.noise_factor
     if factor is None:
@@ -241,7 +285,11 @@ def with_factor(slack: NoiseSlack, limit: str) -> Change:
         reaches_limit=True,
         what=fact(Do.MULTIPLY_NOISE, factor=factor, **budget),
         then=fact(Then.EVERYONE_KEEPS, limit=limit),
-        price=fact(Price.ERRORS, factor=factor),
+        price=fact(
+            Price.ERRORS,
+            *changed_errors(today, {name: (factor * a, factor * b) for name, (a, b) in today.items()}),
+            factor=factor,
+        ),
     )
 
 
@@ -254,6 +302,7 @@ class _Coarser(NamedTuple):
     plan: Plan
     releases: tuple[str, ...]
     what: Fact
+    publishable: Fact | None  # without the names of small groups, if it differs
 
 
 def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
@@ -262,10 +311,13 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
     Nothing if none does, or if all keep it; coarser groups are tried where merged ones are not enough.
     """
     found, plan = findings.linear, session.plan
-    small = found.has_at_most(MOST_FACTORISED)
-    if not found or not found.limit or not findings.not_shown or not small or plan.rules.given:
+    if not found or not found.limit or not findings.not_shown:
         return ()
+    if plan.rules.given or not found.has_at_most(MOST_FACTORISED):
+        return (_untried(Do.GROUP_ANY, WhyUntried.RULES if plan.rules.given else WhyUntried.TOO_LARGE),)
     candidates = list(_candidates(session))
+    if not candidates:
+        return (_untried(Do.GROUP_ANY, WhyUntried.NO_COARSER_KEY),)
     mild = [one for one in candidates if one.kind is not ChangeKind.COARSER][:_MOST_GROUPINGS]
     strong = [one for one in candidates if one.kind is ChangeKind.COARSER][:_MOST_GROUPINGS]
     tried: list[Change] = []
@@ -277,24 +329,27 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                 told = _tells_somebody(after, partial(other.totals, membership=after.membership))
         except SightlineError:  # noise by number, or another field that names the groups as they were
             continue
+        change = Change(kind=coarser.kind, what=coarser.what, publishable_what=coarser.publishable)
         if after.not_shown or told:
-            tried.append(Change(kind=coarser.kind, what=coarser.what))
+            figures = {**coarser.what.figures, "by": ""}  # its SQL helps nobody
+            tried.append(
+                change.model_copy(update={"what": coarser.what.model_copy(update={"figures": figures})})
+            )
         else:
             before, now = len(findings.membership.cells), len(after.membership.cells)
-            price = fact(Price.FEWER, fewer=before - now, of=before)
-            if now >= before:  # lines that HAVING leaves out may be published
-                price = fact(Price.COARSER, now=now, before=before)
-            return (
-                Change(
-                    kind=coarser.kind,
-                    release=coarser.releases[0] if len(coarser.releases) == 1 else None,
-                    reaches_limit=True,
-                    what=coarser.what,
-                    then=fact(Then.EVERYONE_KEEPS, limit=plan.limits.text),
-                    price=price,
+            enough = {
+                "release": coarser.releases[0] if len(coarser.releases) == 1 else None,
+                "reaches_limit": True,
+                "then": fact(Then.EVERYONE_KEEPS, limit=plan.limits.text),
+                "price": fact(
+                    Price.COARSER,
+                    *changed_errors(errors_today(findings), errors_today(after)),
+                    now=now,
+                    before=before,
                 ),
-            )
-    return tuple(tried)
+            }
+            return (change.model_copy(update=enough), *tried)
+    return tuple(tried) or (_untried(Do.GROUP_ANY, WhyUntried.REFUSED),)
 
 
 def _tells_somebody(findings: Findings, totals: Totals) -> bool:
@@ -306,20 +361,14 @@ def _tells_somebody(findings: Findings, totals: Totals) -> bool:
 def _candidates(session: Session) -> Iterator[_Coarser]:
     """The next coarser grouping of every key in turn, then the one after it."""
     plan, dialect = session.plan, session.engine.dialect
-    columns_of = [{*query.columns, plan.data.record} for query in session.queries]
-    numbers = {one.name.casefold() for one in session.engine.columns() if one.kind is ColumnKind.NUMBER}
-    open_ones = [  # those that may have a key with coarser values
-        release
-        for release, names in zip(plan.releases, columns_of, strict=True)
-        if not release.published and (plan.data.public or numbers & set(map(str.casefold, names)))
-    ]
+    open_ones = [release for release in plan.releases if not release.published]
     own = {release.name: group_columns(release.sql, dialect) for release in open_ones}
     columns = list(dict.fromkeys(name for release in open_ones for name in own[release.name]))
     ways = [list(_ways(session, column)) for column in columns]
     for place in range(max(map(len, ways), default=0)):
         for column, coarser in zip(columns, ways, strict=True):
             if place < len(coarser):
-                kind, by, grouping = coarser[place]
+                kind, by, grouping, public = coarser[place]
                 named = tuple(one.name for one in open_ones if column in own[one.name])
                 releases = tuple(
                     one.model_copy(update={"sql": grouped_by(one.sql, column, by, dialect)})
@@ -329,24 +378,29 @@ def _candidates(session: Session) -> Iterator[_Coarser]:
                 )
                 listed = ", ".join(f'"{name}"' for name in named[:3]) + ", …" * (len(named) > 3)
                 what = fact(Do.GROUP_OTHERWISE, grouping, releases=listed, by=by)
-                yield _Coarser(kind, plan.model_copy(update={"releases": releases}), named, what)
+                shown = public and fact(Do.GROUP_OTHERWISE, public, releases=listed, by="")
+                yield _Coarser(kind, plan.model_copy(update={"releases": releases}), named, what, shown)
 
 
-def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, Fact]]:
-    """Expressions of SQL that put the values of a column together, the finest first, and what each does."""
+def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, Fact, Fact | None]]:
+    """Expressions of SQL that put the values of a column together, the finest first, and what each does.
+
+    The last is what it does without the names of small groups, where it has them.
+    """
     kinds = {one.name: one.kind for one in session.engine.columns()}
     if column not in kinds:
         return
     quoted = _identifier(column)
     if kinds[column] is ColumnKind.TIME:
         for period in ("week", "month", "quarter", "year"):
-            yield ChangeKind.SELDOM, f"DATE_TRUNC('{period}', {quoted})", fact(Regrouping.ONCE, period=period)
+            once = fact(Regrouping.ONCE, period=period)
+            yield ChangeKind.SELDOM, f"DATE_TRUNC('{period}', {quoted})", once, None
     if kinds[column] is ColumnKind.TEXT:
         for names in _smallest_groups(session, quoted):
             texts = ", ".join(map(literal, names))
             merged = fact(Regrouping.AS_ONE, names=f"{', '.join(names[:-1])} and {names[-1]}", column=column)
             by = f"CASE WHEN {quoted} IN ({texts}) THEN {literal(' or '.join(names))} ELSE {quoted} END"
-            yield ChangeKind.MERGE, by, merged
+            yield ChangeKind.MERGE, by, merged, fact(Regrouping.SMALLEST, groups=len(names), column=column)
     if kinds[column] is ColumnKind.NUMBER:
         query = f"SELECT COUNT(DISTINCT {quoted}) AS n, MAX({quoted}) - MIN({quoted}) AS span FROM data"
         found = session.engine.fetch(query)
@@ -355,7 +409,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, Fact
         for step in takewhile(lambda one: span > one, round_steps):
             if span / step + 1 < values:
                 by = f"FLOOR({quoted} / {step}) * {step}"
-                yield ChangeKind.COARSER, by, fact(Regrouping.STEPS, column=column, step=step)
+                yield ChangeKind.COARSER, by, fact(Regrouping.STEPS, column=column, step=step), None
     for other in session.plan.data.public or ():
         if other != column and other in kinds and other not in (session.plan.data.record,):
             both = _identifier(other)
@@ -365,7 +419,7 @@ def _ways(session: Session, column: str) -> Iterator[tuple[ChangeKind, str, Fact
             )
             sizes = {key: int(value[0]) for key, value in session.engine.fetch(query).items()}
             if 1 < sizes["coarse"] < sizes["fine"] == sizes["pairs"]:
-                yield ChangeKind.COARSER, both, fact(Regrouping.BY, other=other, column=column)
+                yield ChangeKind.COARSER, both, fact(Regrouping.BY, other=other, column=column), None
 
 
 def _smallest_groups(session: Session, quoted: str) -> list[tuple[str, ...]]:

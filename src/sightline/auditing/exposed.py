@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -35,8 +35,10 @@ from sightline.auditing.result_parts import (
     Uncertainty,
 )
 from sightline.bounds.feature_brackets import PersonRows
+from sightline.bounds.guesses import right_at_most
 from sightline.format import count
 from sightline.progress import reported
+from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 
@@ -126,7 +128,8 @@ def describe(
         row = findings.row_units[linear.units.starts[columns[single] // k] // k]
         rows = iter(describe(findings, findings.rows_apart, row * k + columns[single] % k, keys))
         persons = iter(describe(findings, found, columns[~single], keys))
-        return tuple(next(rows if one else persons) for one in single.tolist())
+        entries = [next(rows if one else persons) for one in single.tolist()]
+        return _with_guesses(findings, found, columns, entries)
     writer = RecipeWriter(findings=findings, found=found)
     folded = dict[int, tuple[Folded, ...]]()
     if found.attacks_claimed:
@@ -136,7 +139,7 @@ def describe(
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
     named = keys_of(found, every, keys)
     labels = signature_names(findings, found.linear.first_signatures(columns))
-    entries = []
+    entries = list[Exposed]()
     sums: SumsOfNumbers | None = None
     for place, (column, label, alone) in enumerate(
         reported(
@@ -159,7 +162,27 @@ def describe(
                 sums = sums or SumsOfNumbers.of(findings, found)
                 update["left_by_sums"] = sums.about(column)
         entries.append(entry.model_copy(update=update))
-    return tuple(entries)
+    return _with_guesses(findings, found, columns, entries)
+
+
+def _with_guesses(
+    findings: Findings, found: LinearFindings, columns: IndexArray, entries: Iterable[Exposed]
+) -> tuple[Exposed, ...]:
+    """The entries with how often a guess at the value is right: of one of few values, whichever it is.
+
+    Where the design has all records and all releases, the noise and a walk may bound it more sharply.
+    """
+    if findings.prior.kind is SecretKind.NUMBER:
+        return tuple(entries)
+    chances, units = findings.prior.chances, columns // found.linear.columns_of_unit
+    right = right_at_most(chances, found.per_unit(found.lower)[units])
+    if found is findings.linear and not (findings.has_nonlinear or findings.streamed):
+        right = np.minimum(right, found.guesses.right[units])
+    before = float(chances.max())
+    return tuple(
+        one.model_copy(update={"right_before": before, "right_after": max(before, after)})
+        for one, after in zip(entries, right.tolist(), strict=True)
+    )
 
 
 def _has_many_steps(entry: Exposed) -> bool:

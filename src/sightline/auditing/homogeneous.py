@@ -54,7 +54,7 @@ from sightline.auditing.known_sums import (
     partitions_in_turn,
     separate_sums,
 )
-from sightline.auditing.lowering import cell_name, linear_partitions
+from sightline.auditing.lowering import cell_name, linear_partitions, which_of_release
 from sightline.auditing.plan_sections import USUAL_LIMIT
 from sightline.auditing.result import HomogeneousCell
 from sightline.auditing.result_parts import MOST_LISTED, TOP, Fact, Figure, fact
@@ -519,7 +519,7 @@ def _cell(  # many parameters: the fields of the entry
     part = findings.membership.partitions[cell.partition]
     return HomogeneousCell(
         release=findings.plan.releases[part.query].name,
-        cell=", ".join([*cell.key, *([part.label] if part.label else [])]),
+        cell=", ".join([*cell.key, *which_of_release(findings.membership, cell.partition)]),
         rows=rows,
         remaining=remaining,
         which=which,

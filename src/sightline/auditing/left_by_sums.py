@@ -16,6 +16,7 @@ from scipy import sparse
 
 from sightline.arrays import ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.lowering import which_of_release
 from sightline.auditing.result_parts import SMALL_GROUP, LeftBySums
 from sightline.tables.membership import Statistic
 from sightline.values import frozen
@@ -162,6 +163,7 @@ def _sums(findings: Findings, found: LinearFindings) -> Iterator[tuple[str, Inde
     for (p, column, value), rows in sorted(rows_of.items(), key=lambda one: bool(one[0][1])):
         partition = membership.partitions[p]
         release = findings.plan.releases[partition.query].name
-        which = ", ".join(part for part in (f"{column} {value}".strip(), partition.label) if part)
+        group = f"{column} {value}".strip()
+        which = ", ".join([*([group] if group else []), *which_of_release(membership, p)])
         if len(rows) > 1 or not column:
             yield f'"{release}{": " * bool(which)}{which}"', np.array(rows, dtype=np.intp)

@@ -341,8 +341,26 @@ def linear_partitions(membership: Membership) -> list[int]:
 def cell_name(membership: Membership, cell: int, *, withheld: frozenset[int] = frozenset()) -> str:
     """What people call a published number: its release, and its group without the columns ``withheld``."""
     number = membership.cells[cell]
-    name = membership.partitions[number.partition].name
-    return f"{name}: {', '.join(publishable_key(number.key, withheld))}" if number.key else name
+    part = membership.partitions[number.partition]
+    release = part.name.removesuffix(f": {part.label}") if part.label else part.name
+    which = [*publishable_key(number.key, withheld), *which_of_release(membership, number.partition)]
+    return f"{release}: {', '.join(which)}" if which else release
+
+
+def which_of_release(membership: Membership, partition: int) -> tuple[str, ...]:
+    """What tells the numbers of a partition from others of its release: of a histogram the value counted.
+
+    Nothing where a release has one partition. The keys stand beside it, so that their columns do not.
+    """
+    part = membership.partitions[partition]
+    release = [one for one in membership.partitions if one.query == part.query]
+    counted, equals, value = part.label.rpartition(" = ")
+    whole = bool(equals) and counted.count("(") == counted.count(")")
+    if whole and all(one.label.startswith(f"{counted} = ") for one in release):
+        return (value,)
+    one_grouping = all(one.key_names == part.key_names for one in release)
+    label = part.label.removesuffix(f" by {', '.join(part.key_names)}") if one_grouping else part.label
+    return (label,) if label else ()
 
 
 def sums_over_persons(people: PersonTable, values: FloatArray) -> FloatArray:

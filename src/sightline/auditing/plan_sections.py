@@ -250,7 +250,8 @@ class Limits(Section):
     set_by: Annotated[str, Field(max_length=200)] = Field(
         default="",
         json_schema_extra=without_default,
-        description="Who set the limit, for the report: a person, a board, a rule.",
+        description="Who set the limit and decided what is accepted: a person, a board, a rule. Where a pass "
+        "accepts what is told of whole groups, the command exits with 0 only if this says who decided it.",
     )
     accept: AssumptionNames = Field(
         default=(),

@@ -26,7 +26,7 @@ import numpy as np
 
 from sightline.arrays import MOST_SQUARE, ROUNDING, FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.lowering import cell_name, linear_partitions
+from sightline.auditing.lowering import cell_name, linear_partitions, which_of_release
 from sightline.auditing.result import LinearAttack, Recipe, SeenTogether, Step
 from sightline.auditing.result_parts import MOST_LISTED, NAMED
 from sightline.auditing.table_units import publishable_key, signature_columns
@@ -125,7 +125,7 @@ class RecipeWriter:
         published = self.on_published(weights)
         constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
         used = np.flatnonzero(np.abs(published) > ROUNDING * np.max(np.abs(published)))
-        order = self._carrying(used[np.lexsort((used, -np.abs(published[used])))], published)
+        order = self._carrying(used[_heaviest_first(published[used], used)], published)
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
         known = self._uses_known(weights)
@@ -190,7 +190,7 @@ class RecipeWriter:
         cell = self.findings.membership.cells[self.found.linear.cells[line]]
         partition = self.findings.membership.partitions[cell.partition]
         release = self.findings.plan.releases[partition.query]
-        which = (partition.label,) if partition.label else ()
+        which = which_of_release(self.findings.membership, cell.partition)
         public = publishable_key(cell.key, self.findings.key_columns[cell.partition])
         name, publishable = (", ".join([*key, *which]) for key in (cell.key, public))
         return Step(
@@ -338,7 +338,7 @@ class LinearAttacks:
             size = np.zeros(linear.row_count)
             size[self.rows] = np.sqrt(np.diagonal(self._covariance))
             size = size[lines]
-        lines = lines[np.lexsort((lines, -np.abs(published[lines] * size)))]
+        lines = lines[_heaviest_first(published[lines] * size, lines)]
         published = published[lines]
         steps = tuple(
             writer.step(int(line), float(weight)) for line, weight in zip(lines, published, strict=True)
@@ -392,7 +392,7 @@ class LinearAttacks:
             if chosen.size > 1:
                 inverse = np.linalg.inv(C[np.ix_(chosen, chosen)])
                 losses = (inverse @ reach[chosen]) ** 2 / np.diagonal(inverse)
-                least = int(np.argmin(losses))
+                least = int(np.argmax(losses <= losses.min() * (1 + ROUNDING)))
                 after, rest = gain - float(losses[least]), np.delete(chosen, least)
             loses = chosen.size <= _MOST_ATTACK_STEPS and after < _ATTACK_CARRIED * whole * (1 - after)
             if shown is None and (loses or not rest.size):
@@ -408,7 +408,7 @@ class LinearAttacks:
             return ()
         C, linear = self._covariance[np.ix_(few.rows, few.rows)], self.found.linear
         weights = np.linalg.solve(C, reach[few.rows])
-        heavy = np.lexsort((few.rows, -np.abs(weights) * np.sqrt(np.diagonal(C))))[:NAMED]
+        heavy = _heaviest_first(np.asarray(weights * np.sqrt(np.diagonal(C))), few.rows)[:NAMED]
         lines = self.rows[few.rows[heavy]]
         published = weights[heavy] * linear.factors[lines]
         return tuple(
@@ -450,6 +450,12 @@ class LinearAttacks:
         return SeenTogether(others=number - 1, stddev=stddev), order[1:best]
 
 
+def _heaviest_first(weights: FloatArray, rows: IndexArray) -> IndexArray:
+    """The order of some rows by weight; those whose weights differ by rounding alone by their places."""
+    size = np.abs(weights)
+    return np.lexsort((rows, -np.round(size / np.max(size, initial=np.finfo(float).tiny), 8)))
+
+
 def _forwards(C: FloatArray, reach: FloatArray, total: float) -> IndexArray:
     """The numbers that carry most, each chosen for what it adds to those before it."""
     diagonal = np.diagonal(C).copy()
@@ -461,7 +467,7 @@ def _forwards(C: FloatArray, reach: FloatArray, total: float) -> IndexArray:
         usable = open_variance > ROUNDING * diagonal
         gains = np.where(usable, left**2 / np.where(usable, open_variance, 1.0), 0.0)
         gains[chosen] = 0.0
-        best = int(np.argmax(gains))
+        best = int(np.argmax(gains >= gains.max() * (1 - ROUNDING)))
         if gains[best] <= 0 or gain >= total * (1 - 1e-9):
             break
         root = np.sqrt(open_variance[best])

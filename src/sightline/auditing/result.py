@@ -161,6 +161,11 @@ class Verdict(ResultPart):
     text: str = ""
 
     @property
+    def waits_for_a_person(self) -> bool:
+        """Whether somebody has yet to decide: what is told of groups is accepted, and by nobody's name."""
+        return self.accepts_groups and not self.set_by
+
+    @property
     def limit_text(self) -> str:
         """The limit in few words, in the unit in which the plan states it; "none" without one."""
         if self.limit is None:
@@ -250,14 +255,15 @@ class Change(ResultPart):
     variance_factor: float | None = None  # of the noise after the change over today's, on average
     reaches_limit: bool = False  # whether the audit found nobody below the limit after it
     what: Fact | None = None  # to do
-    publishable_what: Fact | None = None  # without the keys of persons, where that differs
+    publishable_what: Fact | None = None  # without keys of persons and names of small groups, if it differs
     then: Fact | None = None  # what the audit after it found
-    price: Fact | None = None  # in accuracy
+    price: Fact | None = None  # in the accuracy of the numbers that are published then
+    why_untried: Fact | None = None  # of what was not audited: why; none if it was
     design_finds_less: bool = False  # noise than this: the plan is too large to look for it in an audit
     text: str = ""
     effect: str = ""  # what the audit after it found: the end of the text
     cost: str = ""  # in accuracy, in words
-    publishable_text: str | None = None  # without the keys of persons, where that differs
+    publishable_text: str | None = None  # without keys and names of small groups, if it differs
 
     @property
     def action(self) -> str:
@@ -266,7 +272,7 @@ class Change(ResultPart):
 
 
 def _without_keys(changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """The changes without the keys of persons; those that are then the same are listed once."""
+    """The changes without keys of persons and names of small groups; those then the same are listed once."""
     return tuple({one.text: one for one in (change.publishable() for change in changes)}.values())
 
 
@@ -312,7 +318,7 @@ class AuditResult(Displayed, ResultPart):
     publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
     what_to_change: Annotated[tuple[Change, ...], Many] = ()
     not_computed: Annotated[tuple[str, ...], Many] = ()  # sections that were not asked for
-    tried: Annotated[tuple[str, ...], Many] = ()  # changes that were audited, and are not enough
+    tried: Annotated[tuple[Change, ...], Many] = ()  # that are not enough, and why others were not tried
     more_to_change: str = ""  # why sections were left out, if some were
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
@@ -363,8 +369,8 @@ class AuditResult(Displayed, ResultPart):
         """The exposed as a data frame of pandas, or of Polars where pandas is not installed.
 
         A row for each of :attr:`exposed`: who, how many share the signature, whether the value is
-        identifiable, the error of the best unbiased attack, both ends of the remaining uncertainty, and the
-        recipe.
+        identifiable, the error of the best unbiased attack, both ends of the remaining uncertainty, how
+        often a guess at one of few values is right before and at most after, and the recipe.
         """
         least = [one.remaining_uncertainty for one in self.exposed]
         recipes = [one.shortest or one.recipe for one in self.exposed]
@@ -377,6 +383,8 @@ class AuditResult(Displayed, ResultPart):
             "rmse": [one.rmse for one in self.exposed],
             "remaining_lower": [None if one is None else one.lower for one in least],
             "remaining_upper": [None if one is None else one.upper for one in least],
+            "right_before": [one.right_before for one in self.exposed],
+            "right_after": [one.right_after for one in self.exposed],
             "recipe": [None if one is None else one.text for one in recipes],
         }
         for name in ("pandas", "polars"):
@@ -414,7 +422,7 @@ class AuditResult(Displayed, ResultPart):
             "other_secrets": tuple(one.publishable() for one in self.other_secrets),
             "rules": None if self.rules is None else self.rules.publishable(),
             "since": None if self.since is None else self.since.publishable(),
-            "tried": (),  # the names of small groups are in it
+            "tried": _without_keys(self.tried),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,

@@ -44,20 +44,20 @@ class ResultPart(BaseModel):
     def publishable(self) -> Self:
         """The same without the keys of persons, and all parts likewise.
 
-        A text with keys stands beside its form without them: ``text`` beside ``publishable_text``, which is
-        none where they are the same.
+        A text or a fact with keys stands beside its form without them: ``text`` beside ``publishable_text``,
+        which is none where they are the same.
         """
         shown: dict[str, Any] = {}
         for name in type(self).model_fields:
             value, plain = getattr(self, name), name.removeprefix("publishable_")
-            if isinstance(value, ResultPart):
+            if plain != name:
+                shown |= {plain: value or getattr(self, plain), name: None}
+            elif isinstance(value, ResultPart):
                 shown[name] = value.publishable()
             elif isinstance(value, tuple):
                 shown[name] = tuple(
                     one.publishable() if isinstance(one, ResultPart) else one for one in value
                 )
-            elif plain != name:
-                shown |= {plain: value or getattr(self, plain), name: None}
         return self.model_copy(update=shown)
 
 
@@ -270,6 +270,8 @@ class Exposed(ResultPart):
     rmse: float | None  # of the best unbiased linear attack on that value or sum; none without one
     rmse_percent_of_range: float | None
     remaining_uncertainty: Uncertainty | None = None  # of one record's value
+    right_before: float | None = None  # of a yes or no, or of a category: how often the best guess is right
+    right_after: float | None = None  # and with the releases, at most; of a category: at which of all it is
     lower_by: str = ""  # which proof gives its lower end: docs/theory/labeled.md lists them
     upper_by: str = "linear"  # whose risk its upper end is: linear, rounded or posterior
     releases: Annotated[tuple[str, ...], Many] = ()  # that the recipe uses, the heaviest first

@@ -169,7 +169,7 @@ class OpenAudit:
             noise = self.designed_noise if depth is Depth.ALL else self.common_noise
             sections |= {
                 "slack": self.slack(),
-                "tried": tuple(one.action for one in enough if not one.reaches_limit),
+                "tried": tuple(one for one in enough if not one.reaches_limit),
                 "so_nobody_is_certain": self.so_nobody_is_certain(),
                 "what_to_change": (*groups, *noise()),
             }
@@ -196,7 +196,7 @@ class OpenAudit:
                 groups = [one for one in reached if one.kind is not ChangeKind.NOISE]
                 reached = [*groups, *self.designed_noise()]
             sections["what_to_change"] = tuple(reached)
-            sections["tried"] = tuple(one.action for one in self.enough() if not one.reaches_limit)
+            sections["tried"] = tuple(one for one in self.enough() if not one.reaches_limit)
         if _asked(self.so_nobody_is_certain):
             sections["so_nobody_is_certain"] = self.so_nobody_is_certain()
         result = self.result(Depth.VERDICT)

@@ -64,7 +64,13 @@ def _of_all(
             yield change.model_copy(update=named)
         elif slack is not None:
             limit = Limits(remaining_uncertainty=worst.verdict.limit or 0.0).text
-            yield change_in_words(with_factor(slack, limit))
+            today = {
+                one.name: (one.smallest_noise_stddev, one.largest_noise_stddev)
+                for result in (worst, *others)
+                for one in result.releases
+                if one.smallest_noise_stddev is not None and one.largest_noise_stddev is not None
+            }
+            yield change_in_words(with_factor(slack, limit, today))
 
 
 def _standing(result: AuditResult) -> tuple[int, bool, int, bool, float]:

@@ -72,7 +72,7 @@ def may_publish(decision: ReleaseDecision) -> AgentAnswer:
         )
         return AgentAnswer(answer=Answer.OWNER, text=text)
     if decision.after.below:
-        text = f"Somebody may keep less than the limit of {limit}. {open_to}{_change(decision)}"
+        text = f"Somebody may be below the limit of {limit}. {open_to}{_change(decision)}"
         return AgentAnswer(answer=Answer.NO, text=text)
     if not decision.findings.guaranteed:
         text = (

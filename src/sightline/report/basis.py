@@ -44,14 +44,14 @@ def _in_common(belief: str, by_category: bool, beliefs: int, block: str) -> str:
         case "level":
             return (
                 "its rows share a level; how each differs from it is known to the attacker. That is the "
-                f"worse of {beliefs} beliefs, each for everybody: another is that the rows have nothing in "
-                "common"
+                f"worse of {beliefs} beliefs, each about all records: the other is that their rows have "
+                "nothing in common"
             )
         case "block":
             return (
                 f"its rows with the same {block} share a level; how each differs from it is known to the "
-                f"attacker. That is the worst of {beliefs} beliefs, each for everybody: others are that all "
-                "rows share one level, or that they have nothing in common"
+                f"attacker. That is the worst of {beliefs} beliefs, each about all records: the others are "
+                "that all rows share one level, and that they have nothing in common"
             )
         case _:
             category = ", category by category" if by_category else ""
@@ -76,21 +76,23 @@ def _sensitivity_bounded(release: str, declared: bool) -> str:
 def _uneven_rows(least: int, most: int, fewer: int, of: int) -> str:
     have = "has" if fewer == 1 else "have"
     return (
-        f"Records have {least:,} to {most:,} rows: {fewer:,} of {of:,} {have} fewer than the most. A row "
-        "that is missing is known to be missing."
+        f"Records have {least:,} to {most:,} rows: {fewer:,} of {of:,} {have} fewer than {most:,}. The "
+        "attacker knows which rows are missing."
     )
 
 
 def _repeated(times: int, column: str) -> str:
     return (
-        f"{count(times, 'time')} a record has several rows with one {column!r}: an hour that the clocks "
+        f"{count(times, 'time')} a record has several rows with the same {column!r}: an hour that the clocks "
         "repeat, or a reading that came twice. Each counts as a row with a value of its own."
     )
 
 
 def _taken_as_public(columns: str, secret: str) -> str:
-    hidden = f" What is made of {secret} there, and not found to be, is not protected." if secret else ""
-    return f"Taken as public, since [data] public does not say: {columns}.{hidden}"
+    hidden = (
+        f" If one of them is made of {secret} and was not found to be, it is not protected." if secret else ""
+    )
+    return f"Taken as public, since the plan does not say ([data] public): {columns}.{hidden}"
 
 
 def _error_limit(prior: Fact, known_to: float, secret: str) -> str:
@@ -133,8 +135,9 @@ OF_LAWS = {
         " Of whole numbers it counts as Laplace noise of its scale."
     ),
     PublishedLaw.NONE: (
-        "Some numbers are exact. The lower end of a record in one is what others in the same ones hide: "
-        "n that nothing tells apart keep 1 − 1/n. Errors and upper ends are at most those printed."
+        "Some numbers are exact. The lower end of a record in them is what others in the same numbers hide: "
+        "of n records that nothing tells apart each keeps 1 − 1/n. Errors and upper ends are at most those "
+        "printed."
     ),
     PublishedLaw.ROUNDING: "",
     PublishedLaw.WITHIN: "",
@@ -179,7 +182,7 @@ def _repeats(record: str, column: str) -> str:
 
 def _unused(categories: int) -> str:
     never = count(categories, "declared category occurs", "declared categories occur")
-    return f"{never} in no row. Even chances for all declared ones are taken to be what is known."
+    return f"{never} in no row. The attacker is taken to expect all declared ones with even chances."
 
 
 def _bounds_wide(filled: float) -> str:
@@ -228,7 +231,7 @@ SENTENCES: dict[str, Callable[..., str]] = {
         "counted in, and the noise, and sees every number. Such a person may be in every release."
     ),
     Basis.NO_FRAME: lambda: (
-        "Without a frame nothing else is known to hide anybody: only what the noise leaves by itself counts."
+        "Without a frame nothing but the noise is known to hide anybody: only what it leaves counts."
     ),
     Basis.BENCHMARK: lambda: (
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that."
@@ -238,9 +241,8 @@ SENTENCES: dict[str, Callable[..., str]] = {
     ),
     Basis.AVERAGE: _average,
     Basis.GROUP_KNOWLEDGE: lambda: (
-        "What a group has in common is knowledge about the group. The noise leaves the limit of a record's "
-        "uncertainty to whoever has that knowledge already, so that whether a group is all alike is not "
-        "asked."
+        "What a group has in common is knowledge about the group. Even to somebody who has that knowledge "
+        "the noise leaves what the limit asks for, so that it is not asked whether a group is all alike."
     ),
     Basis.SEVERAL_ROWS: _several_rows,
     Basis.SENSITIVITY_DECLARED: _sensitivity_declared,

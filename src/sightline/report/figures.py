@@ -17,6 +17,7 @@ from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair,
 from sightline.report.wording import (
     before_after,
     isolated,
+    noun,
     short,
     wrapped,
 )
@@ -71,9 +72,10 @@ def describe_before_after(result: AuditResult) -> str:
     shown = before_after(result)
     numbers = shown.numbers
     if shown.guess:
+        before, after = (one.removeprefix("right ") for one in numbers)
         return (
-            f"How often an attacker guesses right: {numbers[0]} of the time before the releases, "
-            f"{numbers[1]} with them, for the most exposed {short(result.record, 40)}."
+            f"How often an attacker guesses right: {before} of the time before the releases, {after} with "
+            f"them, for the most exposed {noun(result.record)}."
         )
     return (
         f"One error on either side of a guess, {numbers[0]} before and {numbers[1]} with the releases, drawn "
@@ -178,15 +180,15 @@ def describe_distribution(result: AuditResult) -> str:
         )
     if verdict.limit is not None:
         limit = percent_stated(verdict.limit)
+        if limit != verdict.limit_text:
+            limit = f"{limit} of the variance, which is that of {verdict.limit_text}"
         below = sum(
             count
             for low, count in zip(result.distribution.edges, result.distribution.records, strict=False)
             if low < verdict.limit
         )
         if verdict.below_limit:
-            sentences.append(
-                f"{count(verdict.below_limit, 'record')} may keep less than the limit of {limit}."
-            )
+            sentences.append(f"{count(verdict.below_limit, 'record')} may be below the limit of {limit}.")
         elif verdict.status is VerdictStatus.NOT_SHOWN and least is not None and least.lower < verdict.limit:
             sentences.append(f"It is not shown that every record keeps the limit of {limit}.")
         else:

@@ -19,6 +19,7 @@ from sightline.auditing.reading import file_name
 from sightline.auditing.result import AuditResult, Change, Exposed, LinearAttack, Unverified, VerdictStatus
 from sightline.auditing.result_parts import FEW, FIRST, NAMED, BrokenRule, CertainGroup, LikelyGroup
 from sightline.format import count, covered, number, number_at_most, parameter, percent
+from sightline.report.advice import untried_or_not_enough
 from sightline.report.told import told_in_short, words
 from sightline.report.wording import (
     NO_RECIPE,
@@ -26,8 +27,10 @@ from sightline.report.wording import (
     before_after,
     belief_line,
     few_numbers,
+    known_head,
     known_to,
     limit_line,
+    once_each,
     one_line,
     period_alone,
     records,
@@ -48,7 +51,7 @@ from sightline.report.wording import (
 MOST_LINES = 28  # of a screen: so many fit a terminal with the command above them
 _WORTH_SAYING = 0.05  # of the variance that public columns explain: less moves no limit that people state
 _GUARANTEES_NOTHING = 100.0  # epsilon: Gaussian noise that costs it moves by 9 deviations at delta = 1e-6
-_LONGEST_NAME = 24  # letters of who is exposed
+_LONGEST_NAME = 26  # letters of who is exposed
 _WIDTH = 50  # characters of a picture in the terminal; no line is cut or broken to be shorter
 
 # What to do about an assumption that was not verified; others are said with how to accept them alone.
@@ -164,6 +167,8 @@ def _printed(shown: FirstList, width: int) -> list[Text]:
             texts += _fitted(text, width)[:2]
         else:
             texts += [_cut(text, width - 3)] if shown.table else _fitted(text, width)
+    if shown.note:
+        texts += _fitted(shown.note, width)
     return [Text(), Text(shown.title, style="bold"), *(Text(f"  {text}") for text in texts)]
 
 
@@ -197,6 +202,7 @@ class FirstList(NamedTuple):
     ordered: bool = False
     cells: Sequence[tuple[str, ...]] = ()  # the parts of the lines of a table that has columns
     heads: tuple[str, ...] = ()  # of these
+    note: str = ""  # after the lines
 
 
 def first_lists(
@@ -217,16 +223,26 @@ def first_lists(
     audited = f" (audited: each reaches the limit{rest})" if result.reaching else ""
     in_all = f" ({checked.in_all:,} in all{more})" if checked.in_all > 1 else ""
     broken = broken_rules(result)[:rules]
-    left = "known to" if result.kind == "number" else "what is left"
     exposed = [] if _someone_is_certain(result) else exposed_cells(result, longest)
     return [
-        FirstList(exposed_title(result), _padded(exposed), True, cells=exposed, heads=("who", left, "how")),
+        FirstList(
+            exposed_title(result),
+            _padded(exposed),
+            True,
+            cells=exposed,
+            heads=("who", known_head(result), "how"),
+        ),
         FirstList(
             f"Broken rules{in_all}", [": ".join(one) for one in broken], True, cells=broken, heads=_RULE
         ),
         certain_list(result, more, longest),
         FirstList("So that counts tell nobody's value", certain_changes(result, 2 if settled else 1)),
-        FirstList(f"What to change{audited}", change_lines(result), ordered=bool(result.reaching)),
+        FirstList(
+            f"What to change{audited}",
+            change_lines(result),
+            ordered=bool(result.reaching),
+            note=tried_line(result),
+        ),
         FirstList("Not verified, and needed for a pass", open_lines(result, more, settled=settled)),
         FirstList("Accepted by the plan, and not verified", accepted_lines(result)),
         FirstList("Looks odd (for the owner only)", odd_lines(result)),
@@ -309,6 +325,8 @@ def about_line(result: AuditResult) -> str:
         if result.guaranteed_by_noise:
             cost = "; counts that chance rounds or changes have no finite epsilon"
     known = f", {count(result.known_rows, 'row')} known to the attacker" * (result.known_rows > 0)
+    if result.dropped:
+        known += f", {count(result.dropped, 'row')} left out (no secret or no key)"
     numbers = sum(one.cells for one in (result, *result.other_secrets))
     table, might = short(file_name(result.source), 40), ""
     if result.frame:  # people are those of the frame, and who of them is in the table is asked
@@ -321,9 +339,8 @@ def about_line(result: AuditResult) -> str:
 
 def exposed_title(result: AuditResult) -> str:
     """Above the most exposed: how many there are."""
-    known = "known to" if result.kind == "number" else "what is left"
     several = result.exposed_in_all > 1 and result.kind != "category"  # which lists a record in each category
-    return f"Most exposed{f' of {result.exposed_in_all:,}' * several}, {known}, and how"
+    return f"Most exposed{f' of {result.exposed_in_all:,}' * several}, {known_head(result)}, and how"
 
 
 def exposed_lines(result: AuditResult, longest: int = _LONGEST_NAME) -> list[str]:
@@ -343,12 +360,9 @@ def _padded(cells: list[tuple[str, ...]]) -> list[str]:
 def exposed_cells(result: AuditResult, longest: int = _LONGEST_NAME) -> list[tuple[str, ...]]:
     """The most exposed: who, how closely their value is known, and by which combination.
 
-    A record in several categories is listed with the one of which least is left.
+    A record in several categories is listed once, with the one of which least is left.
     """
-    first: dict[object, Exposed] = {}
-    for place, one in enumerate(result.exposed):
-        first.setdefault(((one.category is not None) and (one.record or one.label)) or place, one)
-    shown = list(first.values())[:FIRST]
+    shown = once_each(result.exposed)[:FIRST]
     names = [_short_name(place, one, longest) for place, one in enumerate(shown, start=1)]
     return [
         (name, known_to(one, result), combination(one, result))
@@ -389,7 +403,7 @@ def _beside(attack: LinearAttack) -> str:
         return ""
     few = len(together.records) in range(1, 4)
     others = ", ".join(together.records) if few else count(together.others, "other")
-    return f"with {others} (sum ± {number(together.stddev, 3)}): "
+    return f"in a sum with {others} (± {number(together.stddev, 3)}): "
 
 
 def change_lines(result: AuditResult) -> list[str]:
@@ -400,12 +414,13 @@ def change_lines(result: AuditResult) -> list[str]:
         return [one_line(f"{one.action}{cost}") for one, cost in zip(changes, costs, strict=True)]
     if result.verdict.status is VerdictStatus.FAILED and not (result.cut_short or certain_changes(result)):
         reason = said(" ", result.slack and result.slack.text)
-        if not result.tried:
-            return [f"No change was found that is enough alone.{reason}"]
-        more = len(result.tried) - NAMED
-        others = f"; and {more} more" if more > 0 else ""
-        return [one_line(f"Tried, and not enough: {'; '.join(result.tried[:NAMED])}{others}.{reason}")]
+        return [one_line(f"No change was found that is enough alone.{reason}")]
     return []
+
+
+def tried_line(result: AuditResult) -> str:
+    """What was audited of a plan that does not pass and is not enough, and what was not tried, and why."""
+    return "" if result.verdict.passed is not False else one_line(untried_or_not_enough(result))
 
 
 def open_lines(result: AuditResult, where: str = ": --full", *, settled: bool = True) -> list[str]:
@@ -448,7 +463,7 @@ def public_line(result: AuditResult) -> str:
         return ""
     names, known, lines = result.taken_as_public, result.explained, []
     if names:
-        lines.append(f"Taken as public, since [data] public does not say: {_some(names)}.")
+        lines.append(f"Taken as public, since the plan does not say ([data] public): {_some(names)}.")
     elif result.declared_public:
         lines.append(f"Public, as the plan says: {_some(result.declared_public)}.")
     if known is not None and known.share >= _WORTH_SAYING:
@@ -523,6 +538,8 @@ def _name(place: int, exposed: Exposed) -> str:
     if exposed.total is not None:
         name = exposed.record or exposed.label or f"no. {place}"
         return f"{name}" if exposed.size == 1 else f"{exposed.size:,} alike: {name}"
+    if exposed.right_after is not None:  # a guess is one among all categories: none stands beside it
+        exposed = exposed.model_copy(update={"category": None})
     if exposed.size == 1:
         return who(place, exposed)
-    return f"one of {exposed.size:,}: {exposed.label or who(place, exposed)}"
+    return f"each of {exposed.size:,}: {exposed.label or who(place, exposed)}"

@@ -10,6 +10,7 @@ from sightline.auditing.verdict import Said, View
 from sightline.format import count, number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.report.beliefs import expected
 from sightline.report.reasons import reason_of
+from sightline.report.wording import noun
 
 
 def in_words(verdict: Verdict) -> Verdict:
@@ -56,11 +57,11 @@ def _told_apart(records: int, of: int) -> str:
 def _sharpest(feature: str, rows: int, error: float, secret: str, of_range: float | None = None) -> str:
     share = "" if of_range is None else f" ({number(of_range, 3)} % of its range)"
     seen = seen_feature(feature, rows)
-    return f"The sharpest view of {seen} has an error of {number(error)} in {secret}{share}."
+    return f"The best view of {seen} has an error of {number(error)} in {secret}{share}."
 
 
 def seen_feature(feature: str, rows: int) -> str:
-    """What is seen of an exposed record, after "the sharpest view of"."""
+    """What is seen of an exposed record, after "the best view of"."""
     whose = f"their {rows:,} rows, and"
     match feature:
         case "row":
@@ -75,7 +76,7 @@ def seen_feature(feature: str, rows: int) -> str:
 
 def _groups(groups: int, of_rows: bool) -> str:
     several = "rows" if of_rows else "records"
-    return f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum."
+    return f"The sum of {count(groups, 'group')} of several {several} can be told apart."
 
 
 def _left(prior: Fact, lower: float, upper: float, some_known: bool) -> str:
@@ -112,13 +113,13 @@ def _left_of_question(question: str, questions: int, lower: float, upper: float,
 def _seen_locally(values: int, of: int, as_a_set: bool, error: float, secret: str) -> str:
     whose = " as one of a set, not whose it is" if as_a_set else ""
     return (
-        f"Near their true values {count(values, 'value')} of {of:,} can be seen{whose}, the sharpest with an "
-        f"error of {number(error)} in {secret}; this is for the owner only."
+        f"Near their true values {count(values, 'value')} of {of:,} can be seen{whose}, the best seen with "
+        f"an error of {number(error)} in {secret} (for the owner only)."
     )
 
 
 def _below(records: int, limit: str) -> str:
-    return f"{count(records, 'record')} may keep less than the limit of {limit}."
+    return f"{count(records, 'record')} may be below the limit of {limit}."
 
 
 def attacked(attacked: int, below: int) -> str:
@@ -127,9 +128,9 @@ def attacked(attacked: int, below: int) -> str:
         return f"Some attack leaves {'it' if below == 1 else 'each of them'} less."
     if not attacked:
         whom, whose = ("it", "it keeps it") if below == 1 else ("one of them", "they keep it")
-        return f"No attack is known that leaves {whom} less: it is not shown that {whose}."
+        return f"No attack is known that leaves {whom} less, but it is not shown that {whose}."
     others = "the other one keeps" if below - attacked == 1 else f"the other {below - attacked:,} keep"
-    return f"Some attack leaves {attacked:,} of them less; that {others} it is not shown."
+    return f"Some attack leaves {attacked:,} of them less; whether {others} it is not shown."
 
 
 def _listed(cases: tuple[Fact, ...]) -> str:
@@ -178,7 +179,7 @@ SENTENCES: dict[str, Callable[..., str]] = {
     Said.NOT_SHOWN: _not_shown,
     Said.MAY_ACCEPT: lambda names: f"Correct this, or write accept = [{names}] in [limits].",
     Said.ACCEPTED: lambda *cases: f"The plan accepts: {_listed(cases)}.",
-    Said.TOLD: lambda reason: f"{reason}.",
+    Said.TOLD: lambda reason: reason if reason.endswith(("?", ".")) else f"{reason}.",
     Said.RULES: _rules,
 }
 
@@ -193,9 +194,10 @@ def _guess(  # many parameters: the figures of the fact
     prior: Fact, secret: str, record: str, question: str, yes_or_no: bool, before: float, after: float
 ) -> str:
     what = f"whether {question}" if question else "yes or no" if yes_or_no else f"the category of {secret}"
+    whom = f"for the most exposed {noun(record)}"
     return (
         f"{_knows(prior)} guesses {what} right {percent(before)} of the time before the releases. With them, "
-        f"for the most exposed {record}, at most {percent_at_most(after)} of the time, whatever the attack."
+        f"{whom}, at most {percent_at_most(after)} of the time, whatever the attack."
     )
 
 
@@ -209,6 +211,7 @@ def _number(  # many parameters: the figures of the fact
     lower: float,
     upper: float,
 ) -> str:
+    record = noun(record)
     what, whose = f"each {secret}", f"{secret} of the most exposed {record}"
     if of_level:
         what = f"the mean {secret} of each {record}'s rows"

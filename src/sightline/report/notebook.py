@@ -77,12 +77,13 @@ def _paragraph(line: str) -> str:
 
 
 def _list(shown: FirstList) -> str:
+    note = _paragraph(shown.note) if shown.note else ""
     tag, items = "ol" if shown.ordered else "ul", [f"<li>{escape(line)}</li>" for line in shown.lines]
     if shown.cells:
         lines = [f"<tr>{''.join(f'<td>{escape(part)}</td>' for part in line)}</tr>" for line in shown.cells]
         heads = "".join(f"<th>{escape(head)}</th>" for head in shown.heads)
         tag, items = "table", [f"<thead><tr>{heads}</tr></thead><tbody>", *lines, "</tbody>"]
-    return f"<p><strong>{escape(shown.title)}</strong></p><{tag}>{''.join(items)}</{tag}>"
+    return f"<p><strong>{escape(shown.title)}</strong></p><{tag}>{''.join(items)}</{tag}>{note}"
 
 
 def picture(chart: Any) -> str:

@@ -21,7 +21,14 @@ from sightline.format import count, number, number_at_most, parameter, percent, 
 from sightline.report import style
 from sightline.report.figures import FIGURES, ReportFigure
 from sightline.report.files import write_new
-from sightline.report.first_screen import about_line, alike_in_all, broken_rules, first_lists, public_line
+from sightline.report.first_screen import (
+    about_line,
+    alike_in_all,
+    broken_rules,
+    first_lists,
+    public_line,
+    tried_line,
+)
 from sightline.report.wording import (
     LINE_WIDTH,
     LONGEST_TEXT,
@@ -31,6 +38,7 @@ from sightline.report.wording import (
     budget_words,
     domain_words,
     ends_words,
+    guessed,
     how,
     independent_words,
     limit_line,
@@ -141,6 +149,7 @@ def _environment() -> Any:
         short_recipes=short_recipes,
         how=how,
         still_known=still_known,
+        guessed=guessed,
         spent=spent_by_accountant,
         secret_line=secret_line,
         accuracy_words=accuracy_words,
@@ -182,6 +191,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             belief_line=belief_line(shown),
             about=about_line(shown),
             public=public_line(shown),
+            tried=tried_line(shown),
             first=first_lists(shown, longest=LINE_WIDTH, more=""),
             broken=broken_rules(shown)[:TOP],
             what_if=what_if_tables(shown),

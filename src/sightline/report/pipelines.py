@@ -17,7 +17,13 @@ from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError
 from sightline.format import percent_stated
 from sightline.report.files import check_new, write_new
-from sightline.report.first_screen import about_line, accepted_lines, public_line
+from sightline.report.first_screen import (
+    about_line,
+    accepted_lines,
+    change_lines,
+    public_line,
+    tried_line,
+)
 from sightline.report.streams import console, print_json, printed
 from sightline.report.terminal import print_result
 from sightline.report.wording import (
@@ -25,9 +31,11 @@ from sightline.report.wording import (
     LONGEST_TEXT,
     how,
     limit_line,
+    once_each,
     rules_of,
     secret_line,
     short,
+    still_unknown,
     unverified_line,
     verdict_words,
     who,
@@ -110,9 +118,8 @@ def problems_of(result: AuditResult, file: str) -> PlanProblems:
 
 def _of_secret(result: AuditResult, *, named: bool) -> list[ReportedProblem]:
     """The problems of one secret. That its limit does not hold is one only if nothing else says why."""
-    problems = []
-    for place, exposed in enumerate(result.exposed, start=1):
-        problems += _of_exposed(result, place, exposed)
+    below = once_each(one for one in result.exposed if _below(result, one))
+    problems = [_of_exposed(result, place, one) for place, one in enumerate(below, start=1)]
     if result.verdict.passed is False:
         lacking = [one for one in result.unverified if not one.accepted]
         said = bool(problems) or (bool(lacking) and not result.verdict.below_limit)
@@ -142,19 +149,32 @@ def summary(result: AuditResult) -> str:
     others = [part.text for part in (result.sharpest, result.slack) if part]
     accepted = [f"Accepted, and not verified: {line}" for line in accepted_lines(result)]
     rests_on = (*accepted, f"{about_line(result)}.", public_line(result))
-    return _cut(" ".join(filter(None, (each, verdict, *rests_on, *others))))
+    changes = f"To reach the limit: {'; or '.join(change_lines(result))}." if result.reaching else ""
+    return _cut(" ".join(filter(None, (each, verdict, *rests_on, *others, changes, tried_line(result)))))
 
 
-def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[ReportedProblem]:
+def _below(result: AuditResult, exposed: Exposed) -> bool:
+    """Whether somebody who is listed may keep less than the limit."""
     left, limit = exposed.remaining_uncertainty, result.verdict.limit
     judged = exposed.about is None or result.verdict.known_to is None  # a yes or no has no unit
-    if not judged or limit is None or left is None or not left.lower < limit:
-        return []
-    keeps = f"{left} of the variance ({left.of_stddev} of ±) remains, the limit is {percent_stated(limit)}"
-    text = f"Exposed: {who(place, exposed)}, {keeps}. {how(exposed, result.unit)}"
+    return judged and limit is not None and left is not None and left.lower < limit
+
+
+def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> ReportedProblem:
+    whom = exposed if exposed.right_after is None else exposed.model_copy(update={"category": None})
+    keeps = still_unknown(exposed, result).removeprefix(": ")
+    limit = f"the limit is {_limit(result)}"
+    text = f"Exposed: {who(place, whom)}, {keeps}; {limit}. {how(exposed, result.unit)}"
     steps = () if exposed.attack is None else (step.release for step in exposed.attack.steps)
     used = exposed.releases or tuple(dict.fromkeys(steps))
-    return [ReportedProblem(Rule.BELOW_LIMIT, _cut(text), used)]
+    return ReportedProblem(Rule.BELOW_LIMIT, _cut(text), used)
+
+
+def _limit(result: AuditResult) -> str:
+    """The limit, as the plan states it."""
+    verdict = result.verdict
+    share = f"{percent_stated(verdict.limit or 0.0)} of the variance"
+    return share if verdict.guessed_right is None else verdict.limit_text
 
 
 def _cut(text: str) -> str:

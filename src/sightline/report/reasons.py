@@ -101,17 +101,19 @@ def _few(values: str) -> tuple[str, str]:
 
 
 def _within(within: float) -> tuple[str, str]:
-    return _few(f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round")
+    return _few(f"all that fit into ± {within:g}, by the least gap in the table: attackers can round to them")
 
 
 def _taken(secret: str, of_level: bool) -> tuple[str, str]:
     taking = f"the mean {secret} of a record's rows" if of_level else secret
-    return _few(f"all or nearly all that {taking} takes in the table, so that attackers can round")
+    return _few(f"all or nearly all that {taking} takes in the table: attackers can round to them")
 
 
 def _multiples(step: float, secret: str, of_level: bool) -> tuple[str, str]:
     of = f" for the mean {secret} of a record's rows" if of_level else ""
-    return _few(f"possible{of}, the multiples of {step:g} in the bounds, and noise does not hide which it is")
+    return _few(
+        f"possible{of}, the multiples of {step:g} in the bounds, and the noise does not hide which one it is"
+    )
 
 
 def _same_in_all_rows(constant: bool) -> tuple[str, str]:
@@ -124,9 +126,9 @@ def _same_in_all_rows(constant: bool) -> tuple[str, str]:
 
 def _noise_after(aggregates: str) -> tuple[str, str]:
     rest = (
-        "safe only if the noise is added before the numbers are multiplied, rounded, made NULL, text or yes "
-        "or no, or the lines sorted: the noise that the plan gives is taken to be on "
-        f"{aggregates or 'the aggregates'}, and the order to be that of the noisy numbers"
+        "safe only if the noise is added first, before the numbers are multiplied, rounded, made NULL, text "
+        "or yes or no, or the lines sorted: the noise is taken to be on "
+        f"{aggregates or 'the aggregates'}, and the order of lines to be that of the noisy numbers"
     )
     return f"release is {rest}", f"releases are {rest}"
 
@@ -141,7 +143,7 @@ REASONS: dict[Case, Reason] = {
         "group tells",
         "groups tell",
         " who has a value of the secret: some rows have none, and no noise hides a NULL, a missing line or "
-        "an exact count of those with one; count all rows, or accept it if everybody may know who has one",
+        "an exact count of the rows with one; count all rows, or accept it if everybody may know who has one",
     ),
     Case.OUTSIDE: _outside,
     Case.LEFT_OUT_BUT_PUBLISHED: _both(
@@ -151,10 +153,10 @@ REASONS: dict[Case, Reason] = {
         "release aggregates no row; check its condition", "releases aggregate no row; check their conditions"
     ),
     Case.LISTS_WHAT_OCCURS: _both(
-        "group",
-        "groups",
-        " can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only "
-        "what occurs, or is NULL where nothing does, and no noise hides that; write COUNT(*) FILTER (WHERE "
+        "group shows whether anybody in it has",
+        "groups show whether anybody in them has",
+        " a certain value of the secret, because an answer lists only what occurs, or is NULL where nothing "
+        "does, and no noise hides that; write COUNT(*) FILTER (WHERE "
         "…) or COALESCE(SUM(…), 0), count all rows, or publish every value in every group",
     ),
     Case.LISTS_WHO_IS_THERE: _both(
@@ -166,8 +168,8 @@ REASONS: dict[Case, Reason] = {
     Case.LIKE_THE_SECRET: _like_the_secret,
     Case.EXPLAINS_THE_SECRET: _explains,
     Case.JUDGED_ALONE: _both(
-        "other secret column may tell something about this one, and something is published about it",
-        "other secret columns may tell something about this one, and something is published about them",
+        "other secret column is published about, too, and may tell something about this one",
+        "other secret columns are published about, too, and may tell something about this one",
         ": each is judged alone",
     ),
     Case.NOT_DECIDED: _both(
@@ -181,8 +183,8 @@ REASONS: dict[Case, Reason] = {
         "",
     ),
     Case.NO_FRAME: _both(
-        "table has no frame: the noise alone does not keep the limit for who is in it, and nothing else is "
-        "known to protect that",
+        "table without a frame: the noise alone does not keep the limit for who is in it, and nothing else "
+        "is known to protect that",
         "",
     ),
     Case.CERTAIN_IN_NO_DRAW: _both(
@@ -210,10 +212,10 @@ REASONS: dict[Case, Reason] = {
     ),
     Case.ALIKE: _alike,
     Case.NOT_COMPARED: _both(
-        "number",
-        "numbers",
-        " cannot be compared with what the attacker knows of each value or level: a group whose values are "
-        "nearly all at one end of that is not found",
+        "number was",
+        "numbers were",
+        " not checked for groups whose values are nearly all alike: what the attacker knows of each value or "
+        "level differs, and such numbers cannot be compared with it",
     ),
     Case.UNUSED: _both(
         "declared category occurs",
@@ -227,22 +229,22 @@ REASONS: dict[Case, Reason] = {
     Case.NOTHING_IN_COMMON: _both(
         "record has",
         "records have",
-        " several rows that are taken to have nothing in common, so that knowing all others tells nothing of "
+        " several rows that are taken to have nothing in common: knowing all others would tell nothing about "
         'one; leave out values = "independent" to audit rows that share a level, too',
     ),
     Case.UNEQUAL_SUMS: _both(
         "record may",
         "records may",
         " keep less than the limit, because a value adds up rows, and how many is public: a sum of few rows "
-        "is spread less than the bounds say, and hides others less; publish the rows themselves, or bound "
+        "varies less than the bounds say, and so hides others less; publish the rows themselves, or bound "
         "them to as many for everyone",
     ),
     Case.NOISE_AFTER: _noise_after,
     Case.HIDDEN: _both(
         "release",
         "releases",
-        " hid groups where a noisy count was small: which ones tells nothing of a secret only if that count "
-        "is of rows whatever their secrets are, and if none of them was ever published",
+        " hid groups whose noisy count was small: which groups are hidden tells nothing of a secret only if "
+        "that count is of all rows, whatever their secrets, and if no such count was ever published",
     ),
     Case.DRAWN: _both(
         "of 100 records is",

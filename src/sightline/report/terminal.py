@@ -24,6 +24,7 @@ from sightline.report.wording import (
     carried,
     domain_words,
     ends_words,
+    guessed,
     how,
     independent_words,
     noise_range,
@@ -36,10 +37,15 @@ from sightline.report.wording import (
     seen_with,
     spent_by_accountant,
     still_known,
+    still_unknown,
     unverified_line,
     who,
 )
 
+_NOT_COMPUTED = (
+    "Not computed: whom each release newly exposes, for whom it is needed, and its noise over the true "
+    "numbers. The full result has them: --full, or audit(plan, full=True)."
+)
 _OTHER_ATTACKS = {  # whose risk an upper end is, where it is not the linear one's
     "rounded": "The upper end is proved for the best linear attack's guess, rounded softly.",
     "posterior": "The upper end is that of the best attack, simulated with all who share its numbers.",
@@ -154,7 +160,8 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     screen.print(f"[bold]{title}[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     ranged = ["of range"] if result.kind == "number" else []
-    known = ["known to"] if result.kind == "number" else []
+    guesses = any(one.right_after is not None for one in result.exposed)
+    known = ["known to"] if result.kind == "number" else ["guessed right"] * guesses
     for name in ("who", "error", *ranged, "remains", "of ±", *known):
         first = name == "who"
         table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
@@ -167,7 +174,7 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
             *(_of_range(exposed) for _ in ranged),
             said("", left),
             said("", left and left.of_stddev),
-            *(still_known(exposed, result) for _ in known),
+            *(_known(exposed, result) for _ in known),
             Text(how(exposed, result.unit)),
         )
     screen.print(table)
@@ -175,6 +182,9 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
         "  [dim]error: of the best unbiased attack; remains: the share of the variance that the best attack "
         "leaves; of ±: the same of the standard deviation[/]"
     )
+    if result.kind != "number" and guesses:
+        which = ", whichever category it is" if result.kind == "category" else ""
+        screen.print(f"  [dim]guessed right: how often the best guess at the value is right{which}[/]")
 
 
 def print_releases(result: AuditResult, screen: Console) -> None:
@@ -183,12 +193,13 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", overflow="fold")
     owner = any(release.accuracy for release in result.releases)
+    compared = not any(name.startswith("releases: ") for name in result.not_computed)
     names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
-    for name in (*names, "newly exposes", "needed for"):
+    for name in (*names, *(["newly exposes", "needed for"] if compared else [])):
         table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
     table.add_column("", overflow="fold", min_width=17)
     for release in result.releases:
-        counts = (release.newly_exposes, release.exposes_alone)
+        counts = (release.newly_exposes, release.exposes_alone) if compared else ()
         table.add_row(
             Text(release.name),
             str(release.times),
@@ -203,6 +214,8 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     screen.print("  [dim]noise/range: over the range of the number, at the median number and the worst[/]")
     if owner:
         screen.print("  [dim]noise/true: the same over the true number (for the owner only)[/]")
+    if not compared:
+        screen.print(f"  [dim]{_NOT_COMPUTED}[/]")
 
 
 def print_budget(budget: BudgetReport, screen: Console) -> None:
@@ -283,7 +296,7 @@ def print_explanation(
         what = f"Signature {exposed.signature}"
         if exposed.rows > 1:
             what = f"All {exposed.rows:,} rows together{said(', their ', exposed.feature)}"
-        head = Text(one_line(f"{what}{about}, {group}{remains(exposed.remaining_uncertainty)}"))
+        head = Text(one_line(f"{what}{about}, {group}{still_unknown(exposed, explanation.result)}"))
         head.stylize("bold", 0, len(what))
         screen.print(head)
         if exposed.upper_by in _OTHER_ATTACKS:
@@ -392,6 +405,11 @@ def _who(place: int, exposed: Exposed) -> str:
     # Persons with the same rows are alike, and each is seen by itself; of other groups only the sum is seen.
     many = f"each of {exposed.size:,} alike" if exposed.rows > 1 else f"sum of {exposed.size:,}"
     return f"{who(place, exposed)} ({many})"
+
+
+def _known(exposed: Exposed, result: AuditResult) -> str:
+    """How closely a value is known, or how often a guess at it is right."""
+    return still_known(exposed, result) if result.kind == "number" else guessed(exposed, result)
 
 
 def _of_range(exposed: Exposed) -> str:

@@ -26,7 +26,7 @@ def cells_in_words(cells: Iterable[HomogeneousCell]) -> tuple[HomogeneousCell, .
 
 def _told(cell: HomogeneousCell) -> str:
     left = f"at most {number(100 * cell.remaining, 2)} % of their uncertainty is left"
-    return f"{told_in_short(cell)}, and {left}"
+    return f"{told_in_short(cell)}; {left}"
 
 
 def told_in_short(cell: HomogeneousCell) -> str:
@@ -106,7 +106,7 @@ def _all_told(whom: str) -> Callable[..., str]:
     def reason(people: int, k: int, some_draw: bool) -> str:
         del k  # whatever it is
         of, draw = count(people, "person", "people"), ", after some draw" if some_draw else ""
-        return f"{whom} of {of} is counted, which tells it of all of them{draw}"
+        return f"{whom} of {of} is counted, which tells the value of each{draw}"
 
     return reason
 

@@ -6,6 +6,7 @@ import math
 import re
 import textwrap
 import unicodedata
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from sightline.auditing.plan import AssumptionName
@@ -119,6 +120,15 @@ def who(place: int, exposed: Exposed) -> str:
     return f"{name}, {what} {exposed.rows:,} rows"
 
 
+def once_each(exposed: Iterable[Exposed]) -> list[Exposed]:
+    """The exposed, those in several categories once: with the one of which least is left."""
+    first: dict[object, Exposed] = {}
+    for place, one in enumerate(exposed):
+        several = one.category is not None and one.rows == 1
+        first.setdefault(("kind", one.signature) if several else place, one)
+    return list(first.values())
+
+
 def recipes_of(exposed: Exposed) -> list[Recipe]:
     """The recipes that single somebody out: a shorter one, and the best unbiased attack; or one, or none."""
     recipes = [one for one in (exposed.shortest, exposed.recipe) if one]
@@ -153,10 +163,11 @@ def how(exposed: Exposed, unit: str = "record") -> str:
 def sums_behind(found: LeftBySums, people: str) -> str:
     """The difference of two sums of numbers that so few people add to, and to what that is known."""
     first, second = (f"all {many:,} of " if many > 1 else "" for many in found.numbers)
-    less = f" − {second}{found.subtracted}" if found.subtracted else ""
-    means = ", each mean times its rows," if found.means else ""
-    whose = "this one alone (" if found.people == 1 else f"{people} (sum "
-    return f"{first}{found.added}{less}{means} = {whose}± {number(found.stddev, 3)})"
+    less = f" minus {second}{found.subtracted}" if found.subtracted else ""
+    means = " (each mean times its rows)" if found.means else ""
+    known = f"± {number(found.stddev, 3)}"
+    whose = f"this one alone ({known})" if found.people == 1 else f"the sum of {people} ({known})"
+    return f"{first}{found.added}{less}{means} is {whose}"
 
 
 def few_numbers(attack: LinearAttack) -> str:
@@ -167,8 +178,7 @@ def few_numbers(attack: LinearAttack) -> str:
         return " and ".join(names)
     rest = (attack.few_numbers or attack.numbers) - len(names)
     listed = f"{', '.join(names)} and {rest:,} more" if rest > 0 else " and ".join(names)
-    verb = "carries" if attack.few_numbers == 1 else "carry"
-    return f"{listed}, which {verb} {percent_at_least(attack.few_share)}" if attack.few else listed
+    return f"{listed} ({percent_at_least(attack.few_share)} of the attack)" if attack.few else listed
 
 
 def without_ones(recipe: str) -> str:
@@ -225,6 +235,16 @@ def remains(left: Uncertainty | None) -> str:
     return "" if left is None else f": {left} of the variance ({left.of_stddev} of ±) remains"
 
 
+def still_unknown(exposed: Exposed, result: AuditResult) -> str:
+    """How often a guess at a record's value is right, and how much is left, as the end of a sentence."""
+    left, guess = remains(exposed.remaining_uncertainty), guessed(exposed, result)
+    if not guess:
+        return left
+    often = "is not bounded" if guess == NOT_BOUNDED else f"is right {guess} of the time"
+    before = percent(exposed.right_before or 0.0)
+    return f": a guess {often}, {before} before{left.replace(': ', '; ', 1)}"
+
+
 NOT_BOUNDED = "not bounded"  # in place of a bracket that leaves everything open
 
 
@@ -238,8 +258,12 @@ def says_nothing(lower: float, upper: float) -> bool:
 
 
 def known_to(exposed: Exposed, result: AuditResult) -> str:
-    """What is known of a record, in its own units: its value, or the total of its rows; else what is left."""
+    """What is known of a record, in its own units: its value, the total of its rows, or how often a guess is
+    right.
+    """
     left = exposed.remaining_uncertainty
+    if guess := guessed(exposed, result):
+        return one_line(guess if exposed.about is None else f"whether {exposed.about}: right {guess}")
     if left is not None and says_nothing(left.lower, left.upper):
         return NOT_BOUNDED
     if (total := exposed.total) is not None:
@@ -247,6 +271,42 @@ def known_to(exposed: Exposed, result: AuditResult) -> str:
     if result.kind == "number" and exposed.about is None:
         return still_known(exposed, result)
     return one_line(said("", left, f" is left{said(' of whether ', exposed.about)}"))
+
+
+def known_head(result: AuditResult) -> str:
+    """Above what is known of the most exposed; of few values how often a guess is right."""
+    before = next((one.right_before for one in result.exposed if one.right_before is not None), None)
+    if result.kind == "number":
+        return "known to"
+    return "what is left" if before is None else f"guessed right ({percent(before)} before)"
+
+
+def guessed(exposed: Exposed, result: AuditResult) -> str:
+    """How often a guess at a value that is one of few is right; nothing of a number, nor where it is not
+    known.
+    """
+    before, after = exposed.right_before, exposed.right_after
+    if before is None or after is None:
+        return ""
+    two_values = result.kind == "boolean" or exposed.about is not None
+    return guess_words(before, after, exposed.remaining_uncertainty if two_values else None)
+
+
+def guess_words(before: float, after: float, left: Uncertainty | None) -> str:
+    r"""How often a guess is right after the releases: at most, or from what an attack reaches.
+
+    Where the bound is 100 %, so much is found by an attack that leaves the share ρ of the variance of a yes
+    or no: whoever believes a yes with the chance q is wrong with min(q, 1 − q) ≤ 2 q (1 − q), on average
+    2 ρ p (1 − p).
+
+    >>> guess_words(0.5, 0.914, None), guess_words(0.5, 1.0, Uncertainty(lower=0.0, upper=0.02))
+    ('at most 92 %', '99–100 %')
+    """
+    if percent_at_most(after) != "100 %":
+        return f"at most {percent_at_most(after)}"
+    reached = 0.0 if left is None else 1 - 2 * left.upper * before * (1 - before)
+    ends = dict.fromkeys([percent_at_least(reached).removesuffix(" %"), "100"])
+    return f"{'–'.join(ends)} %" if reached > before else NOT_BOUNDED
 
 
 def after_words(before: float, lower: float, upper: float) -> str:
@@ -280,9 +340,7 @@ def view_line(result: AuditResult) -> str:
     if (total := view.total) is None:
         if after == NOT_BOUNDED:
             return f"{secret} {whom} is known to an error without a lower bound; before {before}."
-        of = (
-            "" if view.of == "value" else ", in the sharpest combination of its rows and in units of one row,"
-        )
+        of = "" if view.of == "value" else " (the best seen combination of its rows, in units of one row)"
         return f"{secret} {whom}{of} is known to {after}; before {before}."
     if after == NOT_BOUNDED:
         return _total_line(result, total, f"known to an error without a lower bound; before {before}")
@@ -294,14 +352,14 @@ def _total_line(result: AuditResult, total: TotalView, known: str) -> str:
     secret, record = one_line(result.secret), records(1, result).removeprefix("1 ")
     first, true = (result.exposed[0] if result.exposed else None), result.true_totals
     shown = first.total if first is not None else None
-    rows = f"the {total.rows:,} rows"
+    rows = f"{total.rows:,} rows"
     if shown is not None and shown.span is not None:
         column, begin, end = (short(part, 24) for part in shown.span)
         rows += f" ({column} {begin} to {end})"
     whose = f"the most exposed {record}"
-    amount = ""
+    amount = "is"
     if true is not None and true.record is not None and true.total is not None:
-        whose, amount = f"{record} {short(true.record, 24)}", f", {number(true.total, 5)},"
+        whose, amount = f"{record} {short(true.record, 24)}", f"is {number(true.total, 5)} and is"
     spread = ""
     if true is not None:
         least, most = number(true.least, 4), number(true.most, 4)
@@ -310,7 +368,7 @@ def _total_line(result: AuditResult, total: TotalView, known: str) -> str:
             f"deviation of {number(true.spread, 3)} (for the owner only)."
         )
     lies = _where_a_level_may_lie(result, record)
-    return f"The total {secret} of {rows} of {whose}{amount} is {known}{lies}.{spread}"
+    return f"The total {secret} of {whose} over {rows} {amount} {known}{lies}.{spread}"
 
 
 def _other_guesses(result: AuditResult, view: SharpestView) -> str:
@@ -324,7 +382,7 @@ def _other_guesses(result: AuditResult, view: SharpestView) -> str:
         )
     if view.sure_after is not None and view.sure_after < _ALL_OF_THEM:
         sentences.append(
-            " Whoever names a value only when sure, wrong about one in a thousand, finds at most "
+            " An attacker who speaks only when nearly sure (one false alarm in a thousand) finds at most "
             f"{percent_at_most(view.sure_after)} of those who have it."
         )
     return "".join(sentences)
@@ -500,7 +558,8 @@ def _by_counts(result: AuditResult) -> str:
     certain = result.certain
     if certain is None:
         return (
-            "Exact, rounded and blank counts tell whoever knows everyone else that somebody is in the table."
+            "Whoever knows everyone else can tell from exact, rounded or blank counts that somebody is in "
+            "the table."
         )
     whom, secret = records(certain.people, result), one_line(result.secret)
     if not certain.people:
@@ -557,7 +616,8 @@ def _line(result: AuditResult) -> str:
         singled_out = f"{result.identifiable_records:,} of {everyone} can be told apart from everything else"
         short_of = sum(result.distribution.records[: len(result.distribution.records) // 2])
         return (
-            f"{singled_out}. No limit was set: at 50 %, {short_of:,} would fall short; --limit 50% judges it."
+            f"No limit was set, so that nothing is judged. {singled_out}. With a limit of 50 %, "
+            f"{records(short_of, result)} would be below it: --limit 50% judges that."
         )
     of_stddev = 100 * math.sqrt(verdict.limit)
     variance = f"variance ({number_ends(of_stddev, of_stddev)[0]} % of the ±)"
@@ -585,8 +645,8 @@ def _line(result: AuditResult) -> str:
             if result.beliefs:
                 record = records(1, result).removeprefix("1 ")
                 blocks = [f"one for each {one_line(one.block)}" for one in result.beliefs if one.block]
-                levels = ", ".join(["one level in common", *sorted(blocks)]) + "," * bool(blocks)
-                rows = f", whether the rows of a {record} have {levels} or nothing, the same for everybody"
+                levels = ", ".join(["one level", *sorted(blocks)]) + "," * bool(blocks)
+                rows = f", whatever the rows of a {record} have in common: {levels} or nothing"
             return _passes(result, f"{keep[0].upper()}{keep[1:]} at least {share}{average}{rows}.")
         case VerdictStatus.FAILED:
             return (
@@ -600,8 +660,10 @@ def _passes(result: AuditResult, why: str) -> str:
     """What a plan that passes may do, and why; of one that accepts what is told of groups, who decides."""
     if not result.verdict.accepts_groups:
         return f"You can publish this. {why}"
-    accepted = "what a number, or a missing line, tells of all its rows together"
-    return f"A person has to decide this: the plan accepts {accepted}. Apart from that: {why}"
+    accepted = "the plan accepts what a number, or a missing line, tells of all its rows together"
+    by = one_line(result.verdict.set_by)
+    decides = f"Decided by {by}" if by else "A person has to decide this, and say so in [limits] set_by"
+    return f"{decides}: {accepted}. Apart from that: {why}"
 
 
 def _closeness_line(result: AuditResult, everyone: str) -> str:
@@ -674,12 +736,19 @@ _NOUNS = {
 
 
 def records(how_many: int, result: AuditResult) -> str:
-    """So many records, called by the name of their column where that is a usual noun.
+    """So many records, called by the name of their column where that is a usual noun."""
+    name = noun(result.record)
+    return count(how_many, name, _NOUNS.get(name, "records"))
 
-    A key such as ``customer_id`` names what it is the key of; of another column they are records.
+
+def noun(record: str) -> str:
+    """What one record is called: a key such as ``customer_id`` names what it is the key of.
+
+    >>> noun("customer_id"), noun("id")
+    ('customer', 'record')
     """
-    name = result.record.lower().removesuffix("_id")
-    return count(how_many, name, _NOUNS[name]) if name in _NOUNS else count(how_many, "record")
+    name = record.lower().removesuffix("_id")
+    return name if name in _NOUNS else "record"
 
 
 def records_with_key(how_many: int, result: AuditResult) -> str:
@@ -708,20 +777,13 @@ class BeforeAfter(NamedTuple):
 
 
 def _guessed(result: AuditResult, view: SharpestView) -> str:
-    r"""How often a guess is right after the releases.
-
-    Where the bound is 100 %, so much is found by an attack that leaves the share ρ of the variance: whoever
-    believes a yes with the chance q is wrong with min(q, 1 − q) ≤ 2 q (1 − q), on average 2 ρ p (1 − p).
-    """
-    before, after, left = view.right_before, view.right_after, result.least_remaining_uncertainty
+    """How often a guess at the most exposed record's value is right after the releases."""
+    before, after = view.right_before, view.right_after
     if before is None or after is None:
         return ""
-    if percent_at_most(after) != "100 %":
-        return f"right at most {percent_at_most(after)}"
     two_values = result.kind == "boolean" or result.least_about is not None
-    reached = 1 - 2 * left.upper * before * (1 - before) if two_values and left is not None else 0.0
-    ends = dict.fromkeys([percent_at_least(reached).removesuffix(" %"), "100"])
-    return f"right {'–'.join(ends)} %" if reached > before else NOT_BOUNDED
+    words = guess_words(before, after, result.least_remaining_uncertainty if two_values else None)
+    return words if words == NOT_BOUNDED else f"right {words}"
 
 
 def before_after(result: AuditResult) -> BeforeAfter:
