@@ -85,7 +85,7 @@ def check(  # many parameters: one for each option
         )
         told = [] if as_json else lines(decision, full=full)
     _print(decision, told, as_json=as_json)
-    return 2 if decision.passed is False else 0
+    return 2 if decision.held_back else 0
 
 
 @ledger.command(epilog="Example:  sightline ledger add releases march.toml")

@@ -134,7 +134,8 @@ def test_what_was_spent(homes: sl.Ledger) -> None:
     assert answered(homes, "what_has_been_spent") == {"text": "Nothing has been published."}
     publish(homes, **total(12_000.0))
     text = answered(homes, "what_has_been_spent")["text"]
-    assert text.startswith("1 release so far: the most exposed person keeps ")
+    assert text.startswith("1 release so far: ")
+    assert " is left of the uncertainty about the most exposed person" in text
     epsilon = min(homes.check({"name": "n", **_noisy(1e9)}).before.epsilon.values())
     whom = "for the kinds of people in this table, and no others"
     assert text.endswith(f"epsilon = {number(epsilon, 3)} {whom}.")

@@ -200,6 +200,24 @@ def ledger_about(folder: Path, rows: str, limits: str) -> Ledger:
     return Ledger.start(folder / "ledger", head=head, values="one")
 
 
+def test_a_ledger_adds_what_is_told_of_a_group_only_if_somebody_decided_it(tmp_path: Path) -> None:
+    """Everyone has the value 1, which the noise shows of all of them together, and hides of each."""
+    alike = "".join(f"p{i},{'ab'[i % 2]},1\n" for i in range(60))
+    accepted = 'remaining_uncertainty = 0.5\naccept = ["homogeneous", "few_values"]'
+    release = {**BY_GROUP, "noise_stddev": 3.0}
+    for decided, added in (("", None), ('\nset_by = "the board"', 1)):
+        folder = tmp_path / ("decided" if decided else "open")
+        folder.mkdir()
+        ledger = ledger_about(folder, alike, accepted + decided)
+        decision = ledger.check(release)
+        assert decision.passed
+        assert decision.held_back is (added is None)
+        first = lines(decision, full=False)[0]
+        assert first.startswith("by g (1): ACCEPTED, NOT SHOWN, ")
+        assert ("decided by the board" in first) is (added is not None)
+        assert ledger.add(release)[1] == added
+
+
 def test_as_many_more_releases_fit_as_a_check_passes(tmp_path: Path) -> None:
     """The mean of many copies shows that everyone is alike, which the noise of one hides."""
     alike = "".join(f"p{i},{'ab'[i % 2]},1\n" for i in range(12))

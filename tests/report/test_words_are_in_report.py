@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from sightline.advising.accuracy import Error
 from sightline.advising.noise_slack import Slack
-from sightline.advising.remedies import Do, Price, Regrouping, Then
+from sightline.advising.remedies import Do, Price, Regrouping, Then, WhyUntried
 from sightline.advising.what_if import NoWhatIf, Worst
 from sightline.auditing.assumptions import Case
 from sightline.auditing.budget import Proof
@@ -82,6 +83,8 @@ WORDS: dict[type[StrEnum], object] = {
     Regrouping: advice.WORDS,
     Then: advice.WORDS,
     Price: advice.WORDS,
+    WhyUntried: advice.WORDS,
+    Error: advice.WORDS,
     NoWhatIf: what_if.WORDS,
     Worst: what_if.WORDS,
     Expected: beliefs.WORDS,

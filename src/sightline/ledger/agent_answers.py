@@ -162,7 +162,9 @@ def _left(decision: ReleaseDecision) -> str:
 def _standing_text(standing: Standing) -> str:
     """What is left of the most exposed person and what was spent; nobody is named."""
     least = (
-        f"the most exposed person keeps {standing.least}" if standing.least else "nothing is seen of anyone"
+        f"{standing.least} is left of the uncertainty about the most exposed person"
+        if standing.least
+        else "nothing is seen of anyone"
     )
     epsilon, whom = standing.least_epsilon, covered(everyone=standing.everyone)
     cost = "" if epsilon is None else f", and the noise costs epsilon = {number_at_most(epsilon)} for {whom}"

@@ -185,7 +185,7 @@ class Ledger:
         with reporting(progress):
             while True:  # whoever was faster has added an entry, which is read next
                 candidate = self._candidate(own, epoch, table, top)
-                failed = candidate.decision.passed is False
+                failed = candidate.decision.held_back
                 if failed and not despite:
                     return candidate.decision, None
                 entry = self._release_entry(candidate, despite if failed else "")

@@ -79,6 +79,11 @@ class ReleaseDecision:
         """Whether the limit holds with it; none if there is no limit."""
         return self.result.verdict.passed
 
+    @property
+    def held_back(self) -> bool:
+        """Whether it may not go out: the limit is not shown to hold, or a person has yet to decide."""
+        return self.passed is False or self.result.verdict.waits_for_a_person
+
     @cached_property
     def noise_factor(self) -> float | None:
         """The factor on this release's noise alone with which everyone keeps the limit; none if none does.
@@ -372,12 +377,18 @@ def lines(decision: ReleaseDecision, *, full: bool) -> list[str]:
     """
     before, after, verdict = decision.before, decision.after, decision.result.verdict
     status = "no limit is set" if verdict.status is None else verdict.status.value.upper()
+    if verdict.accepts_groups:
+        by = (
+            f"decided by {verdict.set_by}" if verdict.set_by else "a person has to decide, in [limits] set_by"
+        )
+        status = f"ACCEPTED, NOT SHOWN, {by}"
     limit = "" if verdict.limit is None else f", limit {verdict.limit_text}"
     return [
         f"{decision.name}: {status}{limit}.",
         f"Identifiable: {before.identifiable} before, {after.identifiable} with it. "
         f"Not shown to keep the limit: {before.below or _NO_ONE} before, {after.below or _NO_ONE} with it.",
-        f"The most exposed person keeps {_kept(before)} before, {_kept(after)} with it.",
+        f"Of the uncertainty about the most exposed person {_kept(before)} is left before, and "
+        f"{_kept(after)} with it.",
         *_people("Becomes identifiable", decision.newly_identifiable),
         *_people("Falls below the limit", decision.newly_below),
         *_people("Was below the limit already", decision.already_below),
@@ -415,7 +426,7 @@ def _noted(despite: tuple[str, ...]) -> list[str]:
 
 
 def _kept(standing: Standing) -> str:
-    return said("", standing.least) or "everything"
+    return said("", standing.least) or "all"
 
 
 def _people(what: str, people: tuple[Exposed, ...]) -> list[str]:
@@ -444,7 +455,7 @@ def _if_one_moves(decision: ReleaseDecision) -> list[str]:
         return [f"{case}, everyone still keeps the limit: {moves.least} at least."]
     factor = moves.noise_factor
     noise = "no noise is enough" if factor is None else f"it would take {number(factor)} times its noise"
-    return [f"{case}, somebody may keep {moves.least} only: {noise}."]
+    return [f"{case}, somebody may keep only {moves.least}: {noise}."]
 
 
 def _searches(decision: ReleaseDecision, *, full: bool) -> list[str]:
