@@ -19,7 +19,8 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from sightline.auditing.plan_sections import Privacy
-from sightline.privacy.accountant import Budget, NoiseLaw
+from sightline.privacy.accountant import Budget
+from sightline.privacy.law import Law
 from sightline.privacy.optimal import optimal_epsilon
 from sightline.privacy.registry import accountants
 
@@ -34,7 +35,7 @@ def main() -> None:
             ratios = {
                 name: math.sqrt(rule.kappa(releases)) / best
                 for name, rule in rules.items()
-                if rule.law is NoiseLaw.GAUSSIAN and not rule.counts_own_releases
+                if rule.law is Law.GAUSSIAN and not rule.counts_own_releases
             }
             scale = best / math.sqrt(releases)  # one release that tells as much
             spent = pld.from_gaussian_mechanism(scale, value_discretization_interval=1e-3 * epsilon)

@@ -31,7 +31,7 @@ from sightline.bounds.priors import PriorAffinity, TwoPointPrior
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walk import Schedule, least_kept, walk
 from sightline.bounds.walking import _Walks, with_walk, with_walked_guesses
-from sightline.noise.published import PublishedLaw, information_scale, parameter_of_stddev
+from sightline.privacy.law import Law
 from sightline.units.design import Design, MadeOfUnits
 from sightline.units.row_noise import RowNoise
 from sightline.units.target import UnitPrior
@@ -49,7 +49,7 @@ CLASSES = (
     "yes or no, geometric",
     "yes or no, mixed",
 )
-LAWS = (PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE, PublishedLaw.GEOMETRIC)
+LAWS = (Law.GAUSSIAN, Law.LAPLACE, Law.GEOMETRIC)
 LIMIT = 0.5
 
 
@@ -104,9 +104,10 @@ def drawn(kind: str, people: int, noise: float, generator: np.random.Generator) 
 
 def _noise(law: str, numbers: int, stddev: float, generator: np.random.Generator) -> RowNoise:
     """Of one law, or of all of them mixed, with one standard deviation."""
-    named = [PublishedLaw(law)] if law not in ("", "mixed") else [LAWS[0]]
+    named = [Law(law)] if law not in ("", "mixed") else [LAWS[0]]
     laws = [LAWS[i] for i in generator.integers(0, 3, numbers)] if law == "mixed" else named * numbers
-    scales = [float(information_scale(one, parameter_of_stddev(one, np.array([stddev])))[0]) for one in laws]
+    facts = [one.facts for one in laws]
+    scales = [float(one.information_scale(one.parameter_of_stddev(np.array([stddev])))[0]) for one in facts]
     answers = np.array([one.laplace_answers for one in laws])
     return RowNoise.of(np.array(scales), np.full(numbers, stddev), answers, np.ones(numbers))
 

@@ -38,8 +38,8 @@ class TwiceTheVariance(ZeroConcentrated):
         "privacy/registry.py": (
             ("\nACCOUNTANTS:", "\nfrom sightline.privacy.NEW import TwiceTheVariance\n\nACCOUNTANTS:"),
             (
-                "OptimalComposition, law=NoiseLaw.LAPLACE),\n",
-                "OptimalComposition, law=NoiseLaw.LAPLACE),\n"
+                "OptimalComposition, law=Law.LAPLACE),\n",
+                "OptimalComposition, law=Law.LAPLACE),\n"
                 '        "dummy": AccountantEntry(build=TwiceTheVariance),\n',
             ),
         ),
@@ -159,30 +159,22 @@ def at_least(lower, upper):
         ),
         "auditing/result.py": (('    DROP = "drop" ', '    DUMMY = "dummy"\n    DROP = "drop" '),),
     },
-    "a law that a plan states": {
-        "noise/published.py": (
+    "a law of noise": {
+        "privacy/law.py": (
             ('    CELL_KEY = "cell-key"\n', '    CELL_KEY = "cell-key"\n    DUMMY = "dummy"\n'),
             (
-                "    PublishedLaw.NONE: _EXACT,\n",
-                "    PublishedLaw.NONE: _EXACT,\n"
-                "    PublishedLaw.DUMMY: replace(_EXACT, cost=Cost.PURE, laplace_answers=2.0,\n"
+                "    Law.NONE: _EXACT,\n",
+                "    Law.NONE: _EXACT,\n"
+                "    Law.DUMMY: replace(_EXACT, cost=Cost.PURE, laplace_answers=2.0,\n"
                 "        information_scale=_same, affinity_scale=_same, stddev=_same,\n"
-                "        parameter_of_stddev=_same, information_at_most=_pure_information),\n",
-            ),
-        ),
-        "auditing/stated_noise.py": (
-            (
-                "            if laws[p].on_lattice:\n",
-                "            mean = membership.partitions[p].statistic is Statistic.MEAN\n"
-                "            wrong = mean and laws[p] == 'dummy'\n"
-                "            require_plan(not wrong, 'dummy noise on sums', got='a mean')\n"
-                "            if laws[p].on_lattice:\n",
+                "        parameter_of_stddev=_same, information_at_most=_pure_information,\n"
+                "        size='stddev', least_parameter=1.0),\n",
             ),
         ),
         "report/basis.py": (
             (
-                "    PublishedLaw.ROUNDING: ",
-                "    PublishedLaw.DUMMY: 'Dummy noise.',\n    PublishedLaw.ROUNDING: ",
+                "    Law.ROUNDING: ",
+                "    Law.DUMMY: 'Dummy noise.',\n    Law.ROUNDING: ",
             ),
         ),
     },
@@ -313,18 +305,18 @@ assert "values like a dummy from 0 to 4" == of_prior.prior
 assert plain.exposed[0].lower_by == "dummy", plain.exposed[0]
 assert {bound.text for bound in Bound} <= set(_PROOFS)
 
-# a law that a plan states: that of Laplace answers of which nobody knows which ones they are
+# a law of noise: that of Laplace answers of which nobody knows which ones they are
 dummy = {"law": "dummy", "stddev": 2.0}
 of_law = audited(release={"noise": [dummy]})
 assert of_law.verdict.passed is True, of_law.verdict
 assert "Dummy noise." in of_law.assumptions
 assert "Dummy noise." not in plain.assumptions
 try:
-    audited(release={"sql": "SELECT AVG(watts) FROM data", "noise": [dummy]})
+    audited(release={"noise": [{**dummy, "stddev": 0.5}]})
 except InvalidPlan as refused:
-    assert "dummy noise on sums" in str(refused)
+    assert "dummy noise of at least 1" in str(refused)
 else:
-    raise AssertionError("a mean is not refused")
+    raise AssertionError("too little noise is not refused")
 
 # an assumption: through every door
 raised = audited(release={"name": "supposed"})

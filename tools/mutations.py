@@ -127,9 +127,9 @@ FAULTS: tuple[Fault, ...] = (
         "variance for standard deviation: Laplace noise without its root of two",
         (
             Spelling(
-                "noise/published.py",
-                "return np.asarray(parameter * math.sqrt(2))",
-                "return np.asarray(parameter * 2)",
+                "privacy/law.py",
+                "np.asarray(b * math.sqrt(2))",
+                "np.asarray(b * 2)",
             ),
         ),
         ("tests/auditing/noise_laws", "tests/auditing/test_pricing.py"),
@@ -139,7 +139,7 @@ FAULTS: tuple[Fault, ...] = (
         (
             Spelling(
                 "auditing/pricing.py",
-                "max(0.0, 1 - LATTICE_SHARE * float(np.sum(self.times[self.owner][self._is_discrete])))",
+                "max(0.0, 1 - math.fsum(fails))",
                 "1.0",
             ),
         ),

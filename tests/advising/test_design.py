@@ -23,8 +23,8 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.cli import main
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
-from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import largest_mu_squared
+from sightline.privacy.law import Law
 from sightline.report.design import lines as design_lines
 from sightline.tables.subject import SecretKind
 from tests.advising.tables import (
@@ -223,8 +223,8 @@ def test_a_plan_that_keeps_the_limit_stays_as_it_is() -> None:
 def test_the_most_information_is_where_the_bound_meets_the_limit(name: str, limit: float) -> None:
     prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 4.0), name=name)
     most = most_information(prior, limit, np.array([1]))[0]
-    assert prior.kept(information=most, law=NoiseLaw.GAUSSIAN) >= limit
-    assert prior.kept(information=most * (1 + 1e-6), law=NoiseLaw.GAUSSIAN) < limit
+    assert prior.kept(information=most, law=Law.GAUSSIAN) >= limit
+    assert prior.kept(information=most * (1 + 1e-6), law=Law.GAUSSIAN) < limit
 
 
 def test_a_large_group_hides_its_records_whatever_the_noise() -> None:
@@ -238,7 +238,7 @@ def test_below_its_epsilon_a_limit_cannot_bind(limit: float) -> None:
     prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 7.0))
     epsilon = never_binds_below(prior, limit, 1e-5)
     kept = [
-        prior.kept(information=largest_mu_squared(epsilon * share, 1e-5) / 49, law=NoiseLaw.GAUSSIAN)
+        prior.kept(information=largest_mu_squared(epsilon * share, 1e-5) / 49, law=Law.GAUSSIAN)
         for share in (0.999, 1.001)
     ]
     assert kept[0] > limit > kept[1]

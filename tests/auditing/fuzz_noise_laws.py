@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sightline.auditing.findings import find
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 from tests.numbered_cases import check_cases
@@ -25,7 +25,7 @@ DATA = {"source": "t.csv", "record": "id", "secret": "x"}
 YES_OR_NO = {**DATA, "kind": "boolean"}
 CATEGORIES = ("a", "b", "c")
 LAWS = ("none", "gaussian", "laplace", "discrete-gaussian", "geometric")
-assert {*LAWS} == {law for law in PublishedLaw if not law.by_count_rule}, "a law that no case draws"
+assert {*LAWS} == {law for law in Law if not law.by_count_rule}, "a law that no case draws"
 _STEPS = 8  # of the grid for answers that are no whole numbers, for each unit
 ON_GRID = (1 / _STEPS) ** 2 / 12 / 1.5**2 * 1.1  # what it loses at a kink of scale 1.5, and a tenth more
 _REACH = 60  # of the noise, on either side

@@ -103,7 +103,7 @@ def test_values_that_hardly_differ_are_not_few(tmp_path: Path) -> None:
 def test_the_noise_alone_leaves_what_it_leaves_of_the_interval() -> None:
     """Noise of 1 on a value known to ± 2: at least what quadrature says, less the bound's slack."""
     prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 10.0), within=2.0)
-    kept = prior.kept(information=1.0, law=sl.privacy.accountant.NoiseLaw.GAUSSIAN)
+    kept = prior.kept(information=1.0, law=sl.privacy.accountant.Law.GAUSSIAN)
     truth = mean_posterior_variance(2.0, 1.0) / (4 / 3)
     assert 0.9 * truth <= kept <= truth
     assert expected(prior.fact) == "values spread evenly within ± 2 of what the attacker knows"

@@ -10,7 +10,7 @@ import pytest
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.noise.published import PublishedLaw, information_at_most
+from sightline.privacy.law import Law
 from sightline.report.judgement import attacked as attacked_sentence
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind
@@ -48,11 +48,9 @@ def test_enough_noise_on_a_moment_passes_for_everyone_and_in_public() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("law", [PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE])
+@pytest.mark.parametrize("law", [Law.GAUSSIAN, Law.LAPLACE])
 @pytest.mark.parametrize("multiplier", [0.2, 0.7, 3.0])
-def test_the_noise_protects_a_number_whatever_is_published_of_it(
-    multiplier: float, law: PublishedLaw
-) -> None:
+def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: float, law: Law) -> None:
     """The exact Bayes risk of a sharp threshold, which no information bound covers, is not below it."""
     x = (np.arange(4000) + 0.5) / 4000 - 0.5
     prior = np.full(4000, 1 / 4000)
@@ -61,7 +59,7 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(
     for feature in ((x > 0).astype(float), (x > 0.2).astype(float), x + 0.5):  # all change by one at most
         levels, level = np.unique(feature.round(3), return_inverse=True)
         offsets = (y[:, None] - levels) / multiplier
-        if law is PublishedLaw.GAUSSIAN:
+        if law is Law.GAUSSIAN:
             density = np.exp(-(offsets**2) / 2) / (multiplier * math.sqrt(2 * math.pi))
         else:
             density = np.exp(-np.abs(offsets)) / (2 * multiplier)
@@ -70,7 +68,7 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(
         evidence, moment = density @ mass, density @ first
         seen = evidence > 1e-280
         risk = prior @ x**2 - np.sum(moment[seen] ** 2 / evidence[seen]) * step
-        told = float(information_at_most(np.array([multiplier]), law)[0])
+        told = float(law.facts.information_at_most(np.array([multiplier]))[0])
         bound = SecretPrior(kind=SecretKind.NUMBER).kept_whatever_is_published(told)
         assert bound <= risk / (prior @ x**2) * (1 + 1e-6)
 

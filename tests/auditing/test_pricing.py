@@ -15,7 +15,7 @@ from sightline.auditing.budget import budget_report
 from sightline.auditing.nonlinear import slopes
 from sightline.auditing.pricing import feature_range, price
 from sightline.errors import InvalidPlan
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.privacy.registry import accountants
 from sightline.tables.membership import Band, Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -91,7 +91,7 @@ def test_a_histogram_is_one_release_that_moves_two_cells(accountant: str, factor
     assert pricing.releases == 1
     np.testing.assert_allclose(pricing.sensitivity, factor)
     # By brute force: one record changes its category; the noise-weighted change is that of one release.
-    order = 2 if pricing.bounding_law is NoiseLaw.GAUSSIAN else 1
+    order = 2 if pricing.bounding_law is Law.GAUSSIAN else 1
     worst = 0.0
     for before, after in itertools.permutations(range(3), 2):
         change = np.zeros(6)

@@ -10,7 +10,7 @@ import pytest
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.bounds.coin import coin_risk
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
 from tests.auditing.hand_made import assembled, membership_of, partition, plan_of
@@ -24,10 +24,10 @@ def worlds_of(records: int, values: int) -> np.ndarray:
     return np.array(list(itertools.product(range(values), repeat=records)))
 
 
-def exact_risks(means: np.ndarray, truths: np.ndarray, scale: np.ndarray, law: NoiseLaw) -> np.ndarray:
+def exact_risks(means: np.ndarray, truths: np.ndarray, scale: np.ndarray, law: Law) -> np.ndarray:
     """Bayes risks of the columns of ``truths`` (worlds × questions), all worlds alike; and their errors."""
     generator = np.random.default_rng(0)
-    laplace = law is NoiseLaw.LAPLACE
+    laplace = law is Law.LAPLACE
     draw = generator.laplace if laplace else generator.normal
     drawn = generator.integers(len(means), size=TRIALS)
     answers = means[drawn] + draw(size=(TRIALS, means.shape[1])) * scale
@@ -129,7 +129,7 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
 def test_a_number_keeps_what_a_lone_value_keeps(name: str) -> None:
     """Against the risk of one value in Gaussian noise, by quadrature; Laplace noise by van Trees' bound."""
     number = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 10.0), name=name)
-    assert number.kept(information=0.0, law=NoiseLaw.GAUSSIAN) == 1.0
+    assert number.kept(information=0.0, law=Law.GAUSSIAN) == 1.0
     x = np.array([0.0, 10.0]) if name == "two-point" else (np.arange(3000) + 0.5) / 300
     prior = np.cos(np.pi * (x / 10 - 0.5)) ** 2 if name == "cos2" else np.ones_like(x)
     prior = prior / prior.sum()
@@ -140,9 +140,9 @@ def test_a_number_keeps_what_a_lone_value_keeps(name: str) -> None:
         seen = evidence > 1e-300
         risk = prior @ x**2 - np.sum(first[seen] ** 2 / evidence[seen]) * (y[1] - y[0])
         share = risk / (prior @ x**2 - (prior @ x) ** 2)
-        assert number.kept(information=noise**-2, law=NoiseLaw.GAUSSIAN) == pytest.approx(share, rel=5e-3)
-        laplace = number.kept(information=noise**-2, law=NoiseLaw.LAPLACE)
-        assert 0 < laplace <= number.kept(information=noise**-2, law=NoiseLaw.GAUSSIAN) * (1 + 1e-9)
+        assert number.kept(information=noise**-2, law=Law.GAUSSIAN) == pytest.approx(share, rel=5e-3)
+        laplace = number.kept(information=noise**-2, law=Law.LAPLACE)
+        assert 0 < laplace <= number.kept(information=noise**-2, law=Law.GAUSSIAN) * (1 + 1e-9)
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_t
     worlds = worlds_of(1, 3)
     means = np.column_stack([worlds == 0, worlds == 1, worlds == 2, worlds == 0]).astype(float)
     scale = np.array([10.0, 10.0, 10.0, 0.3])
-    risks, errors = exact_risks(means, (worlds == 0).astype(float), scale, NoiseLaw.GAUSSIAN) / (2 / 9)
+    risks, errors = exact_risks(means, (worlds == 0).astype(float), scale, Law.GAUSSIAN) / (2 / 9)
     for ends in (one.remaining_uncertainty, other.remaining_uncertainty):
         assert ends is not None
         assert ends.lower <= risks[0] + 5 * errors[0]

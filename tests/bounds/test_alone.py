@@ -16,7 +16,7 @@ from sightline.bounds.listed_worlds import by_listed_worlds
 from sightline.bounds.priors import TwoPointPrior
 from sightline.bounds.value_rows import GEOMETRIC, ValueRows
 from sightline.bounds.walking import with_walk
-from sightline.noise.published import PublishedLaw, information_scale
+from sightline.privacy.law import Law
 from sightline.units.design import Design
 from sightline.units.row_noise import RowNoise
 from sightline.units.target import UnitPrior
@@ -128,7 +128,7 @@ def design_of(table: np.ndarray, noise: RowNoise, share: float = 0.5) -> Design:
 
 def geometric_noise(scales: np.ndarray, copies: np.ndarray, factors: np.ndarray) -> RowNoise:
     """Means of so many answers with the scales b, in units of 1/factor of a number."""
-    each = information_scale(PublishedLaw.GEOMETRIC, scales) / factors
+    each = Law.GEOMETRIC.facts.information_scale(scales) / factors
     return RowNoise.of(each / np.sqrt(copies), scales, 2 * np.ones(len(scales)), copies)
 
 

@@ -48,7 +48,7 @@ def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> No
         count["levels without a proof"] += 1
         return
     count["levels"] += 1
-    if accountant.law is sl.privacy.NoiseLaw.LAPLACE:
+    if accountant.law is sl.privacy.Law.LAPLACE:
         # L releases of scale Δ√κ cost L/√κ together.
         assert kappa * Fraction(budget.epsilon) ** 2 >= releases**2
         return
@@ -74,7 +74,7 @@ def noise_of_releases(
         level = kappa * Fraction(float(delta)) ** 2
         assert level <= Fraction(float(found)) ** 2 <= level * Fraction(1 + 2**-50), (float(found), delta)
         stddev = accountant.noise_stddev(releases, sensitivity=float(delta))
-        variance = level * (2 if accountant.law is sl.privacy.NoiseLaw.LAPLACE else 1)
+        variance = level * (2 if accountant.law is sl.privacy.Law.LAPLACE else 1)
         assert variance <= Fraction(stddev) ** 2 <= variance * Fraction(1 + 2**-50), (stddev, delta)
         count["noise scales"] += 2
 

@@ -236,7 +236,7 @@ class TestAdvancedComposition:
 class TestLaplaceComposition:
     def test_kappa_is_the_squared_scale_and_half_the_variance(self) -> None:
         laplace = sl.LaplaceComposition(sl.Budget(epsilon=0.5, delta=1e-5))
-        assert laplace.law is sl.privacy.NoiseLaw.LAPLACE
+        assert laplace.law is sl.privacy.Law.LAPLACE
         assert laplace.kappa([1, 3]).tolist() == [4.0, 36.0]
         assert laplace.noise_stddev(3, sensitivity=2.0) ** 2 == pytest.approx(2 * 36 * 4, rel=1e-15)
 

@@ -56,7 +56,7 @@ def name(factory: Factory) -> str:
 def scale_multiplier(accountant: sl.privacy.Accountant, releases: int) -> float:
     """Scale over sensitivity of the prescribed noise, from its standard deviation."""
     stddev = accountant.noise_stddev(releases, sensitivity=1.0)
-    return stddev / math.sqrt(2) if accountant.law is sl.privacy.NoiseLaw.LAPLACE else stddev
+    return stddev / math.sqrt(2) if accountant.law is sl.privacy.Law.LAPLACE else stddev
 
 
 @pytest.mark.parametrize("factory", ACCOUNTANTS, ids=name)
@@ -163,9 +163,9 @@ class TestEveryAccountant:
 
     def test_the_standard_deviation_scales_with_the_sensitivity(self, factory: Factory) -> None:
         accountant = factory(PAPER)
-        variance = {sl.privacy.NoiseLaw.GAUSSIAN: 1, sl.privacy.NoiseLaw.LAPLACE: 2}[
-            accountant.law
-        ] * accountant.kappa(7)
+        variance = {sl.privacy.Law.GAUSSIAN: 1, sl.privacy.Law.LAPLACE: 2}[accountant.law] * accountant.kappa(
+            7
+        )
         stddev = accountant.noise_stddev(7, sensitivity=0.25)
         assert type(stddev) is float
         assert stddev**2 == pytest.approx(variance / 16, rel=1e-14)

@@ -23,7 +23,7 @@ from sightline.auditing.rules import Broken
 from sightline.auditing.secret_prior import Expected
 from sightline.auditing.small_counts import Few
 from sightline.auditing.verdict import Said, View
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.report import advice, basis, beliefs, judgement, told, what_if
 
 States = Iterator[tuple[str, str]]
@@ -131,7 +131,7 @@ RESTS_ON = [
     fact(Basis.KNOWN_SHARE, share=0.2),
     fact(Basis.KNOWN_WITHIN, within=2.5),
     fact(Basis.FEW_VALUES),
-    *(fact(Basis.LAW, law=law.value) for law in PublishedLaw if basis.OF_LAWS[law]),
+    *(fact(Basis.LAW, law=law.value) for law in Law if basis.OF_LAWS[law]),
     fact(Basis.COPIES),
     fact(HowComputed.AFTER_THE_NOISE, enlarges=False, limited=False, **_AFTER),
     fact(HowComputed.AFTER_THE_NOISE, enlarges=True, limited=True, factor=0.25, **_AFTER),

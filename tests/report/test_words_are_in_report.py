@@ -27,7 +27,7 @@ from sightline.auditing.rules import Broken
 from sightline.auditing.secret_prior import Expected
 from sightline.auditing.small_counts import Few
 from sightline.auditing.verdict import Said, View
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.report import advice, basis, beliefs, judgement, reasons, told, what_if
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "sightline"
@@ -88,7 +88,7 @@ WORDS: dict[type[StrEnum], object] = {
     NoWhatIf: what_if.WORDS,
     Worst: what_if.WORDS,
     Expected: beliefs.WORDS,
-    PublishedLaw: basis.OF_LAWS,
+    Law: basis.OF_LAWS,
 }
 
 

@@ -21,8 +21,8 @@ from sightline.advising.hidden_limits import HiddenLimits, inverse_of_sum, quadr
 from sightline.arrays import EXACT, FloatArray, IndexArray
 from sightline.auditing.lowering import Lowered
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_dp import smallest_epsilon
+from sightline.privacy.law import Law
 from sightline.units.target import Seen, TargetPrior
 
 _KNOWN: FloatArray = np.array([])  # no precisions: all other records are known
@@ -169,7 +169,7 @@ def never_binds_below(prior: SecretPrior, limit: float, delta: float) -> float:
     width = prior.bounds[1] - prior.bounds[0]
 
     def safe(mu_squared: float) -> bool:
-        return prior.kept(information=mu_squared / width**2, law=NoiseLaw.GAUSSIAN) >= limit
+        return prior.kept(information=mu_squared / width**2, law=Law.GAUSSIAN) >= limit
 
     low, high = 0.0, 1.0
     while safe(high) and high < EXACT:

@@ -23,7 +23,7 @@ from sightline.auditing.result import CertainReport, Change, ChangeKind
 from sightline.auditing.result_parts import RulesReport, fact
 from sightline.auditing.small_counts import broken_combinations
 from sightline.bounds.certain import CountIntervals, decide
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.progress import report
 from sightline.tables.subject import SecretKind
 
@@ -116,8 +116,8 @@ def _with_base(plan: Plan, base: int) -> Plan:
         release.model_copy(
             update={
                 "noise": tuple(
-                    noise.model_copy(update={"law": PublishedLaw.ROUNDING, "to": max(base, noise.to)})
-                    if noise.law in (PublishedLaw.NONE, PublishedLaw.ROUNDING)
+                    noise.model_copy(update={"law": Law.ROUNDING, "to": max(base, noise.to)})
+                    if noise.law in (Law.NONE, Law.ROUNDING)
                     else noise
                     for noise in release.noise
                 )
@@ -132,7 +132,7 @@ def _coarser_base(findings: Findings, totals: Totals) -> tuple[Change, ...]:
     """The next base for all counts that are exact or rounded, with which nobody is certain."""
     laws = {noise.law for release in findings.plan.releases for noise in release.noise}
     today = max((noise.to for release in findings.plan.releases for noise in release.noise), default=1)
-    if not laws & {PublishedLaw.NONE, PublishedLaw.ROUNDING} or findings.pricing.shared:
+    if not laws & {Law.NONE, Law.ROUNDING} or findings.pricing.shared:
         return ()
     larger = (one for one in _BASES if one > today)
     base = next((one for one in larger if _nobody_is_certain(findings, totals, one)), 0)

@@ -24,7 +24,6 @@ from sightline.auditing.result_parts import Fact, fact
 from sightline.auditing.unit_findings import MOST_FACTORISED
 from sightline.bounds.assessment import lower_of_some
 from sightline.bounds.lines import FEW_ROWS, MOST_KINDS
-from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.accountant import Budget
 from sightline.privacy.registry import accountant_named
 from sightline.values import frozen
@@ -332,10 +331,10 @@ def log_odds(share: float) -> float:
 def lowest(findings: Findings, factor: float) -> float:
     """What the audit says that everyone keeps, with all noise multiplied by a factor.
 
-    Nothing, if discrete Gaussian noise would be less than its bounds are for.
+    Nothing, if some noise would be less than the bounds of its law are for.
     """
     pricing = findings.pricing.scaled(factor)
-    if pricing.discrete.size and float(pricing.discrete.min()) < LEAST_DISCRETE_STDDEV:
+    if pricing.too_little:
         return 0.0
     kept = [1.0]
     for one in (findings, *findings.questions):

@@ -24,7 +24,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.record_costs import CellCosts
 from sightline.errors import InvalidPlan, require
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
@@ -100,7 +100,7 @@ class PaidReleases:
             np.repeat(sharpest, self.times),
             largest_own=self.cost(stddevs) if self.own else 0.0,
             delta=self.delta,
-            law=NoiseLaw.GAUSSIAN,
+            law=Law.GAUSSIAN,
         )
         return spent[self.accountant]
 

@@ -32,7 +32,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import ReleaseNoise, number_name
 from sightline.auditing.table_units import signature_columns
 from sightline.errors import InvalidNoise, InvalidPlan, require
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.progress import report
 from sightline.tables.membership import Membership
 from sightline.units.unit_block import BoolArray
@@ -261,7 +261,7 @@ def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, l
     require(
         pricing.gaussian,
         "Gaussian noise",
-        got=f"noise of the law {', '.join(sorted({*pricing.bundle_laws} - {PublishedLaw.GAUSSIAN}))}",
+        got=f"noise of the law {', '.join(sorted({*pricing.bundle_laws} - {Law.GAUSSIAN}))}",
         fix="design chooses Gaussian noise; name another accountant, or state Gaussian noise",
         error=InvalidPlan,
     )

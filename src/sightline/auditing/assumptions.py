@@ -24,7 +24,7 @@ from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import CertainReport, HomogeneousCell, Unverified
 from sightline.auditing.result_parts import Figure, fact
 from sightline.auditing.stated_noise import counts_people
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.tables.explained import MOST_EXPLAINED
 from sightline.tables.membership import YES_OR_NO, Feature
 from sightline.tables.subject import SecretKind
@@ -199,13 +199,13 @@ def _lists_groups(findings: Findings) -> int:
     grouped = {membership.partitions[cell.partition].query for cell in membership.cells if cell.key}
     return sum(
         not plan.releases[query].suppress_below
-        and any(law is not PublishedLaw.NONE for law in _laws_of(findings, query))
+        and any(law is not Law.NONE for law in _laws_of(findings, query))
         for query in grouped
         if plan.data.presence
     )
 
 
-def _laws_of(findings: Findings, query: int) -> list[PublishedLaw]:
+def _laws_of(findings: Findings, query: int) -> list[Law]:
     parts = findings.membership.partitions
     return [law for law, part in zip(findings.pricing.laws, parts, strict=True) if part.query == query]
 

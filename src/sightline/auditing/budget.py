@@ -17,8 +17,8 @@ from sightline.auditing.record_costs import CellCosts, most_own_releases
 from sightline.auditing.result import Alternative, BudgetReport
 from sightline.auditing.result_parts import Fact, fact
 from sightline.noise.pricing import shared_unit_noise
-from sightline.noise.published import Cost
-from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.accountant import Accountant
+from sightline.privacy.law import Cost, Law
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named, accountants, costs_of_mix
 from sightline.progress import report
 from sightline.tables.membership import Membership
@@ -85,7 +85,7 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
             why = [fact(Proof.NO_SHARE_KEPT if proven else Proof.NO_SHARE_EXCEEDED)]
         else:
             why = [fact(Proof.NO_SHARE if epsilon else Proof.NO_BUDGET)]
-    exact = int(pricing.copies[[law.facts.cost is Cost.INFINITE for law in pricing.bundle_laws]].sum())
+    exact = int(pricing.copies[[law.exact for law in pricing.bundle_laws]].sum())
     if exact:
         why = [fact(Proof.EXACT, releases=exact), *why]
     return proven and not exact, tuple(why)
@@ -106,9 +106,7 @@ def _spent(plan: Plan, membership: Membership, pricing: Pricing) -> dict[str, fl
     """
     kinds = [law.facts.cost for law in pricing.bundle_laws]
     if Cost.INFINITE in kinds:
-        return dict.fromkeys(
-            (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
-        )
+        return dict.fromkeys((name for name, one in ACCOUNTANTS.items() if one.law is Law.GAUSSIAN), math.inf)
     pure = np.repeat([kind in (Cost.PURE, Cost.LAPLACE) for kind in kinds], pricing.copies).astype(np.bool_)
     gaussian = pricing.multipliers[~pure]
     own = float(np.sum(gaussian**-2.0))
@@ -156,7 +154,7 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
         return None
     if pricing.exact.any():  # nothing is left of a number that is exact, and something where chance rounds it
         return findings.kept_by_noise
-    if findings.membership.by_person and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
+    if findings.membership.by_person and (findings.has_nonlinear or law is Law.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
         kept = prior.kept_whatever_is_published(pricing.told_at_most())
@@ -182,7 +180,7 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     rules = {
         name: rule
         for name, rule in accountants(plan.privacy.budget).items()
-        if all_priced or rule.law is NoiseLaw.GAUSSIAN or name == plan.privacy.accountant
+        if all_priced or rule.law is Law.GAUSSIAN or name == plan.privacy.accountant
     }
     asked = shared_noise(rules, findings.membership, findings.pricing)
     key = {name: (rule.law, asked[name]) for name, rule in rules.items()}

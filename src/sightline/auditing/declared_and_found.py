@@ -14,7 +14,7 @@ from sightline.auditing.findings import Findings, linear_findings
 from sightline.auditing.result_parts import NAMED, Fact, Figure, fact
 from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.priors import TwoPointPrior
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import Occurring
 from sightline.tables.subject import SecretKind
 from sightline.values import frozen
@@ -77,7 +77,7 @@ def _few(findings: Findings, found: Occurring) -> int:
     # What is kept is a share of those few values.
     plain = not findings.has_nonlinear and prior.within is None and not findings.plan.limits.known_to
     # Rows behind Gaussian noise tell no more than each of them in noise of its own.
-    several = not findings.one_value and set(findings.pricing.laws) != {PublishedLaw.GAUSSIAN}
+    several = not findings.one_value and any(law is not Law.GAUSSIAN for law in findings.pricing.laws)
     rows = max(1, findings.membership.contributions) if several else 1
     return 0 if plain and 0 < limit <= found.kept(moved, prior.range, rows) else few
 

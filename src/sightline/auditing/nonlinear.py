@@ -25,8 +25,7 @@ from sightline.auditing.questions import cut_points
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require_plan
-from sightline.noise.published import Cost, information_at_most
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 from sightline.units.target import NumberPrior
 from sightline.values import frozen
@@ -105,20 +104,18 @@ def nonlinear_information(membership: Membership, pricing: Pricing, *, up_to: fl
     total, of_questions = np.zeros((2, len(membership.signatures)))
     starts = membership.starts
     for p, partition in enumerate(membership.partitions):
-        by_information = (
-            pricing.bounding_law is NoiseLaw.GAUSSIAN and pricing.laws[p].facts.cost is not Cost.INFINITE
-        )
+        by_information = pricing.bounding_law is Law.GAUSSIAN and not pricing.laws[p].exact
         if partition.query > up_to or (partition.feature in LINEAR and by_information):
             continue
         cells = slice(starts[p], starts[p + 1])
-        carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.laws[p])
+        carried = pricing.laws[p].facts.information_at_most(pricing.scale[cells] / pricing.sensitivity[cells])
         into = of_questions if partition.feature in YES_OR_NO else total
         into += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
     return total + np.minimum(of_questions, np.log1p(cut_points(membership, up_to)))
 
 
 def kept_with_nonlinear(
-    prior: NumberPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
+    prior: NumberPrior, information: FloatArray, carried: FloatArray, law: Law
 ) -> FloatArray:
     r"""The least share of uncertainty that remains of a number through linear and nonlinear releases.
 
@@ -128,13 +125,11 @@ def kept_with_nonlinear(
     What the prior keeps after so many nats is its ``lower_by_nats``. Under Laplace noise T counts all
     releases and G is not used.
     """
-    linear = np.log1p(prior.variance * information) / 2 if law is NoiseLaw.GAUSSIAN else 0.0
+    linear = np.log1p(prior.variance * information) / 2 if law is Law.GAUSSIAN else 0.0
     return prior.lower_by_nats(carried + linear)
 
 
-def features_kept(
-    prior: NumberPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
-) -> FloatArray:
+def features_kept(prior: NumberPrior, information: FloatArray, carried: FloatArray, law: Law) -> FloatArray:
     r"""The same for every unit feature :math:`a^\top x` of a person's independent rows, :math:`\|a\| = 1`.
 
     Its entropy power is at least that of one row, and so is its sub-Gaussian constant at most c times its
@@ -143,7 +138,7 @@ def features_kept(
     """
     if prior.has_density:
         return kept_with_nonlinear(prior, information, carried, law)
-    linear = np.log1p(prior.variance * information) / 2 if law is NoiseLaw.GAUSSIAN else 0.0
+    linear = np.log1p(prior.variance * information) / 2 if law is Law.GAUSSIAN else 0.0
     return np.asarray(np.maximum(1 - 2 * prior.proxy * (carried + linear), 0.0))
 
 

@@ -19,7 +19,7 @@ A histogram of a categorical secret is several partitions over the same rows, on
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
 under Laplace and geometric noise).
 
-Each partition has noise of one law (:mod:`sightline.noise.published`). Its *parameter* is what accountants
+Each partition has noise of one law (:mod:`sightline.privacy.law`). Its *parameter* is what accountants
 count, its *scale* is what bounds on attacks count. A number that is published exactly has the parameter 0.
 Its scale is a millionth of the least noise around it: attacks on that noise do no better than on none. Lower
 ends do not rely on it (:mod:`sightline.auditing.exact_numbers`).
@@ -50,18 +50,8 @@ from sightline.errors import InvalidPlan, require_plan
 from sightline.noise.count_rules import CountRule
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, MixedNoise, Noise
 from sightline.noise.pricing import price as price_releases
-from sightline.noise.published import (
-    LATTICE_SHARE,
-    Cost,
-    PublishedLaw,
-    affinity_scale,
-    information_at_most,
-    information_scale,
-    noise_stddev,
-    parameter_of_stddev,
-)
 from sightline.noise.strategies import Strategy
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Cost, Law, LawFacts, Parameters
 from sightline.privacy.registry import accountant_named
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 from sightline.values import frozen
@@ -79,7 +69,7 @@ SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
 class Pricing:
     """The noise on every cell, for one copy of a release, and the releases that an accountant counts."""
 
-    laws: tuple[PublishedLaw, ...]  # of each partition
+    laws: tuple[Law, ...]  # of each partition
     owner: IndexArray  # the partition of each cell
     sensitivity: FloatArray  # of each cell: the largest change, times the factor of a histogram
     parameter: FloatArray  # of the noise on each cell: sigma, or a Laplace or geometric scale; 0 if exact
@@ -116,12 +106,12 @@ class Pricing:
     @cached_property
     def gaussian(self) -> bool:
         """Whether every number has Gaussian noise."""
-        return all(law is PublishedLaw.GAUSSIAN for law in self.bundle_laws)
+        return all(law.facts.cost is Cost.GAUSSIAN for law in self.bundle_laws)
 
     @property
-    def bounding_law(self) -> NoiseLaw:
+    def bounding_law(self) -> Law:
         """The law whose bounds for one value hold: Laplace where any noise is of that kind."""
-        return NoiseLaw.LAPLACE if self.laplace_answers.any() else NoiseLaw.GAUSSIAN
+        return Law.LAPLACE if self.laplace_answers.any() else Law.GAUSSIAN
 
     @cached_property
     def scale(self) -> FloatArray:
@@ -138,12 +128,14 @@ class Pricing:
     def affinity_scale(self) -> FloatArray:
         """The same where affinities of answers alone are bounded: of geometric noise its own scale b."""
         whole = np.array([law.pure and law.on_lattice for law in self.laws])[self.owner]
-        return np.where(whole & ~self.exact, self._of_laws(affinity_scale) * (1 - 1e-15), self.scale)
+        return np.where(
+            whole & ~self.exact, self._of_laws(lambda law: law.affinity_scale) * (1 - 1e-15), self.scale
+        )
 
     @cached_property
     def information_parameter(self) -> FloatArray:
         """One over the root of the information, in units of what the sensitivity is in; 0 if exact."""
-        return self._of_laws(information_scale)
+        return self._of_laws(lambda law: law.information_scale)
 
     @cached_property
     def noise_stddev(self) -> FloatArray:
@@ -157,7 +149,7 @@ class Pricing:
 
     def _with_strategies(self, variances: Callable[[Strategy], FloatArray]) -> FloatArray:
         """Standard deviations of all cells, with those of strategies by the variances for noise of 1."""
-        stddevs_of_cells = self._of_laws(noise_stddev)
+        stddevs_of_cells = self._of_laws(lambda law: law.stddev)
         for p, strategy in self.strategies.items():
             cells = np.flatnonzero(self.owner == p)
             stddevs = np.sqrt(variances(strategy))
@@ -187,7 +179,7 @@ class Pricing:
                 yield cells, strategy
 
     @cached_property
-    def bundle_laws(self) -> tuple[PublishedLaw, ...]:
+    def bundle_laws(self) -> tuple[Law, ...]:
         """The law of each bundle."""
         return tuple(self.laws[bundle[0]] for bundle in self.bundles)
 
@@ -226,7 +218,7 @@ class Pricing:
     def moves(self) -> CellCosts:
         """How far one record with all rows that are priced for moves each number, squared."""
         with np.errstate(divide="ignore"):  # an exact number is moved infinitely far
-            costs = (self.sensitivity / self._of_laws(affinity_scale)) ** 2
+            costs = (self.sensitivity / self._of_laws(lambda law: law.affinity_scale)) ** 2
         if self.rules:
             costs = np.where(self.exact, self.rule_costs, costs)
         return CellCosts(
@@ -242,37 +234,46 @@ class Pricing:
         """The same of a record that is in every release, or of any."""
         if self.exact.any():
             return math.inf
-        least = self._least_of_bundles(self._of_laws(affinity_scale) / self.sensitivity) * self._room
+        least = (
+            self._least_of_bundles(self._of_laws(lambda law: law.affinity_scale) / self.sensitivity)
+            * self._room
+        )
         return float(np.sum(np.repeat(least, self.copies) ** -2.0))
 
     def told_at_most(self, factor: float = 1.0) -> float:
         """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""
         each = [
-            information_at_most(multiplier, law)
+            law.facts.information_at_most(multiplier)
             for multiplier, law in zip(self._bundle_multipliers * factor, self.bundle_laws, strict=True)
         ]
         return float(np.sum(np.repeat(np.asarray(each), self.copies)))
 
     @property
     def lattice_share(self) -> float:
-        """At least the probability that no discrete Gaussian number tells more than its stand-in."""
-        return max(0.0, 1 - LATTICE_SHARE * float(np.sum(self.times[self.owner][self._is_discrete])))
+        """At least the probability that no number tells more than its information says."""
+        copies = self.times[self.owner]
+        fails = (law.facts.stand_in_fails * float(copies[self._under(law)].sum()) for law in set(self.laws))
+        return max(0.0, 1 - math.fsum(fails))
 
     @property
-    def discrete(self) -> FloatArray:
-        """The parameters of discrete Gaussian noise."""
-        return self.parameter[self._is_discrete]
+    def too_little(self) -> bool:
+        """Whether some noise is less than the bounds of its law are proved for."""
+        return any(
+            bool(np.any(self.parameter[self._under(law)] < law.facts.least_parameter))
+            for law in set(self.laws)
+        )
 
-    @property
-    def _is_discrete(self) -> BoolArray:
-        discrete = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
-        return np.array(discrete, dtype=np.bool_)[self.owner]
+    def _under(self, law: Law) -> BoolArray:
+        """The cells whose noise has a law."""
+        return np.array([one is law for one in self.laws], dtype=np.bool_)[self.owner]
 
     def scaled(self, factor: float) -> Pricing:
         """The same releases with all standard deviations multiplied by a factor; exact numbers stay exact."""
         return replace(
             self,
-            parameter=self._of_laws(lambda law, p: parameter_of_stddev(law, noise_stddev(law, p) * factor)),
+            parameter=self._of_laws(
+                lambda law: lambda parameter: law.parameter_of_stddev(law.stddev(parameter) * factor)
+            ),
         )
 
     @cached_property
@@ -288,11 +289,12 @@ class Pricing:
         least = [min(float(ratio[self.owner == p].min()) for p in bundle) for bundle in self.bundles]
         return np.asarray(least, dtype=np.float64)
 
-    def _of_laws(self, function: Callable[[PublishedLaw, FloatArray], FloatArray]) -> FloatArray:
+    def _of_laws(self, of: Callable[[LawFacts], Parameters]) -> FloatArray:
+        """A function of the parameter of every cell, which is that of the cell's law."""
         numbers = np.zeros(self.parameter.size)
         for law in set(self.laws):
-            cells = np.flatnonzero(np.array([one is law for one in self.laws])[self.owner])
-            numbers[cells] = function(law, self.parameter[cells])
+            cells = np.flatnonzero(self._under(law))
+            numbers[cells] = of(law.facts)(self.parameter[cells])
         return numbers
 
 
@@ -349,7 +351,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
     count = int(sum(times[bundle[0]] for bundle in shared))
     parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
-    exact = np.array([law.facts.cost is Cost.INFINITE for law in laws], dtype=np.bool_)[owner]
+    exact = np.array([law.exact for law in laws], dtype=np.bool_)[owner]
     if count:
         rule, mine = accountant_named(plan.privacy.accountant, plan.privacy.budget), None
         if rule.counts_own_releases:
@@ -427,8 +429,8 @@ def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noi
 
 
 def _plain(pricing: Pricing) -> BoolArray:
-    """Cells with Gaussian or Laplace noise."""
-    plain = [law in (PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE) for law in pricing.laws]
+    """Cells whose noise is drawn as it counts: Gaussian or Laplace noise."""
+    plain = [law.facts.draws is not None for law in pricing.laws]
     return np.array(plain, dtype=np.bool_)[pricing.owner]
 
 
@@ -436,7 +438,7 @@ def row_norms_of(  # many parameters: what the noise is on, and whose rows it is
     plan: Plan,
     membership: Membership,
     bundles: tuple[tuple[int, ...], ...],
-    laws: tuple[PublishedLaw, ...],
+    laws: tuple[Law, ...],
     strategies: Mapping[int, Strategy],
     *,
     declared: bool,

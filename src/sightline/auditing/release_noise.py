@@ -33,8 +33,8 @@ from sightline.arrays import FloatArray
 from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
 from sightline.errors import InvalidNoise, InvalidPlan, require_plan
 from sightline.noise.count_rules import CountRule, PerturbationTable, Rounding
-from sightline.noise.published import PublishedLaw, noise_stddev
 from sightline.noise.strategies import MECHANISMS, Strategy
+from sightline.privacy.law import Law
 from sightline.tables.engines.address import LARGEST_FILE, csv_lines, named_file
 from sightline.values import frozen
 
@@ -324,13 +324,6 @@ def with_table(mechanism: Mechanism, release: str, base: Path) -> Mechanism:
 
 
 _SIZES = ("stddev", "noise_multiplier", "epsilon", "by_cell")
-# What says how much a law hides, beside the sizes of noise: none for exact numbers.
-_RULE_SIZES = {
-    PublishedLaw.NONE: "",
-    PublishedLaw.ROUNDING: "to",
-    PublishedLaw.WITHIN: "of",
-    PublishedLaw.CELL_KEY: "ptable",
-}
 _ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
 
 _TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
@@ -381,8 +374,8 @@ class ReleaseNoise(Section):
 
     model_config = ConfigDict(json_schema_extra=_stddev_or_scale)
 
-    law: Annotated[PublishedLaw, Field(strict=False)] = Field(
-        default=PublishedLaw.GAUSSIAN,
+    law: Annotated[Law, Field(strict=False)] = Field(
+        default=Law.GAUSSIAN,
         description="gaussian, laplace, discrete-gaussian or geometric (whole numbers), or none: exact. Of "
         "counts also rounding, within (nothing is known but the interval) and cell-key.",
     )
@@ -450,7 +443,7 @@ class ReleaseNoise(Section):
             return content
         given = {name: value for name, value in content.items() if name != "scale"}
         scale, law = content["scale"], given.get("law")
-        pure = [one for one in PublishedLaw if one.pure]
+        pure = [one for one in Law if one.pure]
         require_plan(
             law in pure and "stddev" not in given,
             "scale with law = 'laplace' or 'geometric', in place of stddev",
@@ -458,12 +451,12 @@ class ReleaseNoise(Section):
             fix="of gaussian noise say stddev",
         )
         b = np.array(_number(scale, "scale: a number"))
-        return {**given, "stddev": float(noise_stddev(PublishedLaw(str(law)), b))}
+        return {**given, "stddev": float(Law(str(law)).facts.stddev(b))}
 
     @model_validator(mode="after")
     def _mechanism_is_consistent(self) -> Self:
         require_plan(
-            not self.mechanism or (self.law is PublishedLaw.GAUSSIAN and not self.by_cell),
+            not self.mechanism or (self.law is Law.GAUSSIAN and not self.by_cell),
             "a mechanism with gaussian noise of one size",
             got="by_cell" if self.by_cell else f"law = {self.law.value!r}",
         )
@@ -473,17 +466,17 @@ class ReleaseNoise(Section):
     def _says_how_much_once(self) -> Self:
         given = [name for name in _SIZES if getattr(self, name)]
         given += [name for name in ("of", "ptable") if getattr(self, name)] + ["to"] * (self.to > 1)
-        size = _RULE_SIZES.get(self.law)
+        size = self.law.facts.size
         expected = f"one of {', '.join(_SIZES)}"
-        if size is not None:
+        if self.law.exact:
             expected = f"{size or 'nothing but the law'} with law = {self.law.value!r}"
         require_plan(
-            given == [size] * bool(size) if size is not None else len(given) == 1 and given[0] in _SIZES,
+            given == [size] * bool(size) if self.law.exact else len(given) == 1 and given[0] in _SIZES,
             expected,
             got=" and ".join(given) or "none",
         )
         require_plan(
-            self.law is PublishedLaw.ROUNDING or self.how is Rounding.NEAREST,
+            self.law is Law.ROUNDING or self.how is Rounding.NEAREST,
             "how with law = 'rounding'",
             got=f"law = {self.law.value!r}",
         )
@@ -492,7 +485,7 @@ class ReleaseNoise(Section):
     @property
     def exact(self) -> bool:
         """Whether no noise is added, though a rule may change counts."""
-        return self.law in _RULE_SIZES
+        return self.law.exact
 
     @property
     def count_rule(self) -> CountRule:
@@ -560,7 +553,7 @@ def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> list[R
 def _listed(value: Any) -> Any:
     """One section is a list of one; the name of a law alone says too little."""
     if isinstance(value, str):
-        laws = [one.value for one in PublishedLaw]
+        laws = [one.value for one in Law]
         known = value if value in laws else "laplace"
         size = {"none": "", "laplace": ", scale = 10", "geometric": ", scale = 10"}.get(
             known, ", stddev = 10"

@@ -15,7 +15,7 @@ from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result_parts import Fact, Figure, fact
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import YES_OR_NO, PersonTable
 from sightline.tables.subject import SecretKind
 
@@ -91,7 +91,7 @@ def _knowledge(plan: Plan) -> Iterator[Fact]:
 
 def _about_noise(pricing: Pricing) -> Iterator[Fact]:
     laws = set(pricing.bundle_laws)
-    yield from (fact(Basis.LAW, law=law.value) for law in PublishedLaw if law in laws)
+    yield from (fact(Basis.LAW, law=law.value) for law in Law if law in laws)
 
 
 def _uneven_rows(people: PersonTable) -> Iterator[Fact]:

@@ -24,7 +24,7 @@ from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.coin import CoinPrior
 from sightline.bounds.guesses import must_remain
 from sightline.bounds.priors import TwoPointPrior, number_prior
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
 from sightline.units.target import NumberPrior, Seen, TargetPrior
@@ -45,7 +45,7 @@ class Expected(StrEnum):
 class SecretPrior:
     """The prior of every record's secret.
 
-    >>> SecretPrior(kind=SecretKind.BOOLEAN).kept(information=4.0, law=NoiseLaw.GAUSSIAN)
+    >>> SecretPrior(kind=SecretKind.BOOLEAN).kept(information=4.0, law=Law.GAUSSIAN)
     0.449...
     >>> SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 9000.0)).fact.figures["high"]
     9000.0
@@ -153,14 +153,14 @@ class SecretPrior:
             case SecretKind.NUMBER:
                 raise ValueError("a number has a density, no chances")
 
-    def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
+    def kept(self, *, information: float, law: Law, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.
 
         ``information`` is the Fisher information about a number, or for indicators the squared distance
         between two values in units of the noise. Under Laplace noise so many ``answers`` carry it.
         """
         G = np.array([information])
-        laplace = law is NoiseLaw.LAPLACE
+        laplace = law is Law.LAPLACE
         seen = Seen(
             information=G,
             linear_information=np.zeros(1),  # no linear attack needs to be named

@@ -19,15 +19,15 @@ from sightline.auditing.release_noise import ReleaseNoise, Running, names_of, no
 from sightline.errors import InvalidPlan, require_plan
 from sightline.noise.count_rules import CountRule
 from sightline.noise.pricing import price
-from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
 from sightline.noise.strategies import Strategy
-from sightline.privacy.accountant import Budget, NoiseLaw
+from sightline.privacy.accountant import Budget
+from sightline.privacy.law import Law
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
 from sightline.tables.published import Steps, published, without_queries
 from sightline.tables.subject import SecretKind
 
-Laws = tuple[PublishedLaw, ...]
+Laws = tuple[Law, ...]
 _KEPT_BY_A_RULE = ("ORDER BY", "LIMIT", "CAST AS", "ROUND", "COALESCE")  # of a whole number from 0 on
 Bundles = tuple[tuple[int, ...], ...]
 
@@ -54,7 +54,7 @@ def _names(membership: Membership, p: int) -> tuple[str, ...]:
 def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise]:
     """The stated noise on each partition; of no size where the release shares the budget."""
     found, stated = [], [release.noises for release in plan.releases]
-    shared = ReleaseNoise.model_construct(law=PublishedLaw(ACCOUNTANTS[plan.privacy.accountant].law.value))
+    shared = ReleaseNoise.model_construct(law=Law(ACCOUNTANTS[plan.privacy.accountant].law.value))
     for p, part in enumerate(membership.partitions):
         release, own = plan.releases[part.query], stated[part.query]
         noise = noise_on(own, _names(membership, p))
@@ -160,7 +160,7 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         )
     used = {laws[p] for bundle in bundles for p in bundle}
     require_plan(
-        not any(release.factored for release in plan.releases) or used <= {PublishedLaw.GAUSSIAN},
+        not any(release.factored for release in plan.releases) or all(law is Law.GAUSSIAN for law in used),
         "a mechanism with Gaussian noise on every number of the plan",
         got="noise of another law",
     )
@@ -170,7 +170,7 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
                 _check_lattice(plan, membership, p, laws[p])
 
 
-def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw) -> None:
+def _check_lattice(plan: Plan, membership: Membership, p: int, law: Law) -> None:
     """What whole numbers are added to must be whole for every secret: counts, and sums of whole numbers."""
     part, data, occurring = membership.partitions[p], plan.data, membership.occurring
     number = data.secret_kind is SecretKind.NUMBER
@@ -234,10 +234,10 @@ def stated_parameters(
         if noise.by_cell:
             names = _names(membership, p)
             stddevs = [_stddev(release, left[id(noise)], cell.key, names) for cell in membership.cells[own]]
-            found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64) / factor)
+            found[own] = law.facts.parameter_of_stddev(np.array(stddevs, dtype=np.float64) / factor)
             continue
         if noise.stddev:
-            found[own] = parameter_of_stddev(law, noise.stddev / factor)
+            found[own] = law.facts.parameter_of_stddev(np.asarray(noise.stddev / factor))
             continue
         count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
         found[own] = _parameters(plan, noise, sensitivity[own], count)
@@ -249,7 +249,7 @@ def stated_parameters(
             got=f"the number {', '.join(idle)!r}, which it does not",
             fix=_HOW_NAMED,
         )
-    _check_discrete(plan, membership, laws, found)
+    _check_least(plan, membership, laws, found)
     return found
 
 
@@ -261,7 +261,7 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"
-    elif noise.law.on_lattice or ACCOUNTANTS[name].law is not NoiseLaw.GAUSSIAN:
+    elif noise.law.on_lattice or ACCOUNTANTS[name].law is not Law.GAUSSIAN:
         name = "zcdp"  # proved for discrete Gaussian noise, too
     return price(accountant_named(name, budget), sensitivity, releases=max(1, count)).scales
 
@@ -278,16 +278,15 @@ def _stddev(
     return stddev[0]
 
 
-def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: FloatArray) -> None:
-    """Refuse discrete Gaussian noise that is too small for its bound."""
+def _check_least(plan: Plan, membership: Membership, laws: Laws, parameters: FloatArray) -> None:
+    """Refuse noise that is too small for the bounds of its law."""
     for p, law in enumerate(laws):
-        parameters_of_part = parameters[membership.starts[p] : membership.starts[p + 1]]
-        discrete = law is PublishedLaw.DISCRETE_GAUSSIAN
+        own, least = parameters[membership.starts[p] : membership.starts[p + 1]], law.facts.least_parameter
         release = plan.releases[membership.partitions[p].query]
         require_plan(
-            not discrete or bool(np.all(parameters_of_part >= LEAST_DISCRETE_STDDEV)),
-            f"release {release.name!r}: discrete-gaussian noise of at least {LEAST_DISCRETE_STDDEV:g}",
-            got=f"{float(np.min(parameters_of_part, initial=LEAST_DISCRETE_STDDEV)):.4g}",
+            bool(np.all(own >= least)),
+            f"release {release.name!r}: {law.value} noise of at least {least:g}",
+            got=f"{float(np.min(own, initial=np.inf)):.4g}",
             fix="with less noise on whole numbers the bounds for Gaussian noise do not hold",
         )
 

@@ -34,7 +34,6 @@ from sightline.auditing.reading import with_counts_read
 from sightline.auditing.session import opened
 from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.ledger.entries import Aggregate, FrozenNumbers
-from sightline.noise.published import PublishedLaw
 from sightline.progress import report
 from sightline.report.reasons import with_reason
 from sightline.tables.membership import (
@@ -549,9 +548,7 @@ def _cells(membership: Membership, p: int) -> Sequence[Cell]:
 
 def _sizes(pricing: Pricing, p: int) -> tuple[float, ...]:
     """The noise on each group, as a plan states it: a deviation, of discrete Gaussian noise its sigma."""
-    discrete = pricing.laws[p] is PublishedLaw.DISCRETE_GAUSSIAN
-    sizes = (pricing.parameter if discrete else pricing.noise_stddev)[pricing.owner == p]
-    return tuple(float(size) for size in sizes)
+    return tuple(float(size) for size in pricing.noise_stddev[pricing.owner == p])
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -29,7 +29,7 @@ from sightline.errors import InvalidPlan, require
 from sightline.format import count
 from sightline.ledger.entries import FrozenNumbers
 from sightline.ledger.frozen import Found, FrozenGroups, partition_of, sql_of
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.tables.cells import WORD_BITS
 from sightline.tables.membership import (
     Cell,
@@ -500,13 +500,13 @@ def _noise(numbers: FrozenNumbers, release: Release) -> list[dict[str, Any]]:
     found = []
     for one in numbers.aggregates:
         own: dict[str, Any] = {"law": one.law, "label": one.label}
-        law = PublishedLaw(one.law)
+        law = Law(one.law)
         if law.by_count_rule:  # one for all of its counts: others are refused
             stated = release.noise[0].model_dump(mode="json")
             own |= {name: stated[name] for name in ("to", "how", "of") if name in stated}
-        elif law is not PublishedLaw.NONE and len(set(one.sizes)) == 1:
+        elif not law.exact and len(set(one.sizes)) == 1:
             own["stddev"] = one.sizes[0]
-        elif law is not PublishedLaw.NONE:
+        elif not law.exact:
             named = [[group] + ([one.label] if one.label else []) for group in numbers.groups]
             own["by_cell"] = [[*name, size] for name, size in zip(named, one.sizes, strict=True)]
         found.append(own)

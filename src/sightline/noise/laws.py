@@ -26,7 +26,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
 from sightline.noise.covariance import Factor, factorise
 from sightline.numerics.residuals import UNIT
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 
 Rows: TypeAlias = FloatArray | sparse.csr_array
 
@@ -37,7 +37,7 @@ class Noise(ABC):
     __slots__ = ()
     correlated: ClassVar[bool] = False  # whether the noise on one answer may depend on that on another
     excess: ClassVar[float]  # the noise's variance times its Fisher information: Gaussian 1, Laplace 2
-    law: ClassVar[NoiseLaw]  # the distribution: what an accountant prescribes
+    law: ClassVar[Law]  # the distribution: what an accountant prescribes
 
     if TYPE_CHECKING:  # a field or a property of the law
 
@@ -122,7 +122,7 @@ class GaussianNoise(Noise):
     """Independent Gaussian noise with a standard deviation for each answer."""
 
     stddevs: FloatArray
-    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    law: ClassVar[Law] = Law.GAUSSIAN
     excess: ClassVar[float] = 1.0
 
     if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
@@ -156,7 +156,7 @@ class LaplaceNoise(Noise):
     """
 
     scales: FloatArray
-    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    law: ClassVar[Law] = Law.LAPLACE
     excess: ClassVar[float] = 2.0
 
     if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
@@ -232,7 +232,7 @@ class MixedNoise(Noise):
         )
 
     @property
-    def law(self) -> NoiseLaw:  # type: ignore[override]
+    def law(self) -> Law:  # type: ignore[override]
         raise InvalidNoise("expected noise of one law, got several; an accountant counts each by itself")
 
     @property
@@ -284,7 +284,7 @@ class CorrelatedNoise(Noise):
 
     blocks: tuple[FloatArray, ...]
     _factors: tuple[Factor, ...] = ()
-    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    law: ClassVar[Law] = Law.GAUSSIAN
     excess: ClassVar[float] = 1.0
     correlated: ClassVar[bool] = True
 

@@ -10,12 +10,14 @@ multiplied by :func:`unit_noise`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import overload
 
 from sightline.arrays import FloatArray
 from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
 from sightline.numerics.residuals import root_times
-from sightline.privacy.accountant import Accountant, Counts, NoiseLaw
+from sightline.privacy.accountant import Accountant, Counts
+from sightline.privacy.law import Law
 
 
 def price(
@@ -73,10 +75,10 @@ def unit_noise(accountant: Accountant, releases: int | Counts) -> float | FloatA
     return accountant.kappa(releases)
 
 
-def noise_of_law(law: NoiseLaw, scales: FloatArray) -> Noise:
-    """Independent noise of a law; ``scales`` are standard deviations, or Laplace scales."""
-    match law:
-        case NoiseLaw.GAUSSIAN:
-            return GaussianNoise(stddevs=scales)
-        case NoiseLaw.LAPLACE:
-            return LaplaceNoise(scales=scales)
+def noise_of_law(law: Law, scales: FloatArray) -> Noise:
+    """Independent noise of a law that accountants prescribe; ``scales`` are deviations, or Laplace scales."""
+    made: dict[Law, Callable[[FloatArray], Noise]] = {
+        Law.GAUSSIAN: lambda stddevs: GaussianNoise(stddevs=stddevs),
+        Law.LAPLACE: lambda scales: LaplaceNoise(scales=scales),
+    }
+    return made[law](scales)

@@ -7,7 +7,7 @@ from sightline.privacy.adjacency import Adjacency as Adjacency
 from sightline.privacy.adjacency import histogram_sensitivity as histogram_sensitivity
 from sightline.privacy.adjacency import mean_sensitivity as mean_sensitivity
 from sightline.privacy.adjacency import sum_sensitivity as sum_sensitivity
-from sightline.privacy.accountant import NoiseLaw as NoiseLaw
+from sightline.privacy.law import Law as Law
 from sightline.privacy.accountant import Validity as Validity
 from sightline.privacy.composition import Calibration as Calibration
 from sightline.privacy.gaussian_dp import PerRecord as PerRecord

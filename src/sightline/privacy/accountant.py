@@ -11,8 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import ClassVar, assert_never, overload
+from typing import ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidNoise, require
 from sightline.numerics.residuals import root_times
+from sightline.privacy.law import Law
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +71,6 @@ Counts = Sequence[int] | range | NDArray[np.integer] | FloatArray
 OUTWARD = 1 + 2**-50
 
 
-class NoiseLaw(Enum):
-    """The distribution of the noise that an accountant prescribes."""
-
-    GAUSSIAN = "gaussian"
-    LAPLACE = "laplace"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
     """Whether the noise is proven to meet the budget, and by which theorem, or why not."""
@@ -94,7 +87,7 @@ class Accountant(ABC):
     """
 
     budget: Budget
-    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    law: ClassVar[Law] = Law.GAUSSIAN
     theorem: ClassVar[str] = ""  # why the noise always meets the budget; one that may not overrides _validity
     # Whether a share of the budget has the noise kappa(1)/share: then noise meets the budget exactly when the
     # sum over the releases of sensitivity^2/variance is at most 1/kappa(1).
@@ -154,13 +147,7 @@ class Accountant(ABC):
             fix="a release that no record can change needs no noise",
         )
         kappa = np.asarray(self.kappa(releases))
-        match self.law:
-            case NoiseLaw.GAUSSIAN:
-                stddev = root_times(kappa, delta)
-            case NoiseLaw.LAPLACE:
-                stddev = root_times(2 * kappa, delta)
-            case _:
-                assert_never(self.law)
+        stddev = root_times(2 * kappa if self.law.pure else kappa, delta)  # the variance of scale b is 2 b²
         return float(stddev) if stddev.ndim == 0 else stddev
 
     def epsilon(self, releases: int, *, noise_multiplier: float) -> float:

@@ -14,8 +14,9 @@ from flint import arb
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget
 from sightline.numerics.balls import ball, evaluate, rounded_up
-from sightline.privacy.accountant import OUTWARD, Accountant, Budget, NoiseLaw, Validity
+from sightline.privacy.accountant import OUTWARD, Accountant, Budget, Validity
 from sightline.privacy.gaussian_dp import largest_mu_squared, smallest_epsilon
+from sightline.privacy.law import Law
 
 
 class Calibration(Enum):
@@ -223,7 +224,7 @@ class LaplaceComposition(Accountant):
     """
 
     budget: Budget
-    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    law: ClassVar[Law] = Law.LAPLACE
     theorem: ClassVar[str] = "pure epsilon-DP by basic composition; delta is not used"
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sightline.arrays import ROUNDING, FloatArray
-from sightline.privacy.accountant import Accountant, Budget, NoiseLaw
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.gaussian_dp import smallest_epsilon
+from sightline.privacy.law import Law
 from sightline.values import frozen
 
 # All terms are positive: with ``ROUNDING`` this covers their roundings, and those of the normal distribution.
@@ -176,7 +177,7 @@ class OptimalComposition(Accountant):
     """
 
     budget: Budget
-    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    law: ClassVar[Law] = Law.LAPLACE
     theorem: ClassVar[str] = "the privacy loss distribution of Laplace noise, rounded up"
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidNoise, require
 from sightline.numerics.balls import ball, evaluate, rounded_up
-from sightline.privacy.accountant import Accountant, Budget, NoiseLaw
+from sightline.privacy.accountant import Accountant, Budget
 from sightline.privacy.composition import (
     AdvancedComposition,
     BasicComposition,
@@ -39,6 +39,7 @@ from sightline.privacy.concentrated import (
     tight_epsilon_of_rho,
 )
 from sightline.privacy.gaussian_dp import GaussianDP, PerRecord, smallest_epsilon
+from sightline.privacy.law import Law
 from sightline.privacy.optimal import OptimalComposition, optimal_epsilon
 from sightline.values import frozen
 
@@ -168,7 +169,7 @@ class AccountantEntry:
     """One accountant of the list."""
 
     build: Callable[[Budget], Accountant]
-    law: NoiseLaw = NoiseLaw.GAUSSIAN
+    law: Law = Law.GAUSSIAN
     cost: str | None = (
         None  # the figure of `account` that is the cost of unequal noise; none: equal noise only
     )
@@ -190,8 +191,8 @@ ACCOUNTANTS: Mapping[str, AccountantEntry] = MappingProxyType(
         "renyi": AccountantEntry(build=Renyi, cost="epsilon_renyi"),
         "gaussian-dp": AccountantEntry(build=GaussianDP, cost="epsilon_exact"),
         "per-record": AccountantEntry(build=PerRecord, own_releases=True),
-        "laplace": AccountantEntry(build=LaplaceComposition, law=NoiseLaw.LAPLACE, uses_delta=False),
-        "optimal": AccountantEntry(build=OptimalComposition, law=NoiseLaw.LAPLACE),
+        "laplace": AccountantEntry(build=LaplaceComposition, law=Law.LAPLACE, uses_delta=False),
+        "optimal": AccountantEntry(build=OptimalComposition, law=Law.LAPLACE),
     }
 )
 
@@ -227,7 +228,7 @@ def costs(
     *,
     largest_own: float,
     delta: float,
-    law: NoiseLaw,
+    law: Law,
     laplace: ArrayLike = True,
 ) -> dict[str, float]:
     r"""What given noise has cost under every accountant of its law that can say.
@@ -237,13 +238,13 @@ def costs(
     Laplace noise.
 
     >>> import numpy as np
-    >>> found = costs(np.array([2.0, 4.0]), largest_own=0.25, delta=1e-5, law=NoiseLaw.GAUSSIAN)
+    >>> found = costs(np.array([2.0, 4.0]), largest_own=0.25, delta=1e-5, law=Law.GAUSSIAN)
     >>> {name: round(epsilon, 3) for name, epsilon in found.items() if name in ("gaussian-dp", "per-record")}
     {'gaussian-dp': 2.258, 'per-record': 1.993}
     """
     if multipliers.size == 0:
         return {}
-    if law is NoiseLaw.LAPLACE:
+    if law is Law.LAPLACE:
         pure = 1 / multipliers
         return {
             "laplace": float(np.sum(pure)),
@@ -294,14 +295,14 @@ def costs_of_mix(
     if multipliers.size == 0:
         if pure.size == 0:
             return {}
-        return costs(1 / pure, largest_own=0.0, delta=delta, law=NoiseLaw.LAPLACE, laplace=laplace)
-    epsilons = costs(multipliers, largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN)
+        return costs(1 / pure, largest_own=0.0, delta=delta, law=Law.LAPLACE, laplace=laplace)
+    epsilons = costs(multipliers, largest_own=largest_own, delta=delta, law=Law.GAUSSIAN)
     if pure.size == 0:
         return {name: epsilon for name, epsilon in epsilons.items() if not discrete or name in _OF_DISCRETE}
     basic = float(np.sum(pure)) * (1 + (8 + pure.size) * 2**-52)  # rounded up
     epsilons = {name: epsilon + basic for name, epsilon in epsilons.items()}
     together = costs(
-        np.concatenate([multipliers, 1 / pure]), largest_own=largest_own, delta=delta, law=NoiseLaw.GAUSSIAN
+        np.concatenate([multipliers, 1 / pure]), largest_own=largest_own, delta=delta, law=Law.GAUSSIAN
     )
     proved = {name: min(epsilons[name], together[name]) for name in _OF_DISCRETE}
     if discrete:

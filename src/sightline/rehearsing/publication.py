@@ -14,7 +14,7 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session
 from sightline.errors import TooMuchWork
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.tables.membership import Statistic
 from sightline.tables.records import secrets_of, signature_totals
 
@@ -24,7 +24,7 @@ def published_means(
 ) -> FloatArray:
     """Publish the true answers once, with the noise of the plan: of every number the mean of its copies.
 
-    All noise is Gaussian or Laplace, in a plan that can be rehearsed. Of running sums the numbers are steps:
+    All noise has a law that is drawn, in a plan that can be rehearsed. Of running sums the numbers are steps:
     a sum less the one before it.
     """
     pricing = findings.pricing
@@ -33,9 +33,10 @@ def published_means(
     if total > AT_A_TIME:
         raise TooMuchWork(f"expected at most {AT_A_TIME:,} published numbers, got {total:,}")
     first, cells = np.cumsum(copies) - copies, np.repeat(np.arange(copies.size), copies)
-    laplace = np.array([law is PublishedLaw.LAPLACE for law in pricing.laws], dtype=np.bool_)[pricing.owner]
-    normal, other = generator.standard_normal(total), generator.laplace(size=total)
-    drawn = np.where(laplace[cells], other, normal) * pricing.scale[cells]
+    white = {law: law.facts.draws(generator, total) for law in Law if law.facts.draws is not None}
+    normal, law_of_cell = white[Law.GAUSSIAN], np.array(pricing.laws)[pricing.owner]
+    drawn = np.select([law_of_cell[cells] == law for law in white], list(white.values()))
+    drawn *= pricing.scale[cells]
     for own, strategy in pricing.steps():  # numbers that share noise
         places = first[own] + np.arange(copies[own[0]])[:, None]
         drawn[places] = pricing.parameter[own[0]] * normal[places] @ cholesky(strategy.covariance)

@@ -21,7 +21,6 @@ from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, TooMuchWork, require, require_plan
-from sightline.noise.published import PublishedLaw
 from sightline.numerics.intervals import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.progress import Progress, report, reporting
 from sightline.rehearsing.attacks import (
@@ -162,7 +161,7 @@ def _check(findings: Findings) -> None:
         fix="what they know of each value is not in the plan: rehearse without it",
     )
     used = {pricing.laws[p] for bundle in pricing.bundles for p in bundle}
-    laws = sorted(law.value for law in used - {PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE})
+    laws = sorted(law.value for law in used if law.facts.draws is None)
     refuse(
         bool(laws),
         "Gaussian or Laplace noise on every number",

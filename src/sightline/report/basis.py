@@ -11,7 +11,7 @@ from sightline.auditing.releases import LeftOut
 from sightline.auditing.rests_on import Basis
 from sightline.auditing.result_parts import Fact
 from sightline.format import count, number, percent
-from sightline.noise.published import PublishedLaw
+from sightline.privacy.law import Law
 from sightline.report.beliefs import expected
 
 
@@ -120,28 +120,28 @@ def _known_within(within: float) -> str:
 
 # Of each law what its answers count as; nothing of one that counts as itself.
 OF_LAWS = {
-    PublishedLaw.GAUSSIAN: "",
-    PublishedLaw.LAPLACE: (
+    Law.GAUSSIAN: "",
+    Law.LAPLACE: (
         "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of"
         " what remains; the upper end is a linear attack's risk."
     ),
-    PublishedLaw.DISCRETE_GAUSSIAN: (
+    Law.DISCRETE_GAUSSIAN: (
         "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in "
         "lower ends: it tells no more, but for a probability of about one in a hundred million a number."
     ),
-    PublishedLaw.GEOMETRIC: (
+    Law.GEOMETRIC: (
         "Geometric noise: of two values an answer tells no more than the Gaussian one that it counts as "
         "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
         " Of whole numbers it counts as Laplace noise of its scale."
     ),
-    PublishedLaw.NONE: (
+    Law.NONE: (
         "Some numbers are exact. The lower end of a record in them is what others in the same numbers hide: "
         "of n records that nothing tells apart each keeps 1 − 1/n. Errors and upper ends are at most those "
         "printed."
     ),
-    PublishedLaw.ROUNDING: "",
-    PublishedLaw.WITHIN: "",
-    PublishedLaw.CELL_KEY: "",
+    Law.ROUNDING: "",
+    Law.WITHIN: "",
+    Law.CELL_KEY: "",
 }
 
 
@@ -274,7 +274,7 @@ SENTENCES: dict[str, Callable[..., str]] = {
         "and change that is tried. Other upper ends are those of the best linear attack, or of its guess "
         "rounded softly, by a proved bound."
     ),
-    Basis.LAW: lambda law: OF_LAWS[PublishedLaw(law)],
+    Basis.LAW: lambda law: OF_LAWS[Law(law)],
     Basis.COPIES: lambda: (
         "Copies of a release have fresh noise and the same rows; a recipe takes their mean."
     ),

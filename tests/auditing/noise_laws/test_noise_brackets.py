@@ -13,10 +13,9 @@ import sightline as sl
 from sightline.auditing import findings
 from sightline.auditing.findings import find, findings_with
 from sightline.auditing.result import AuditResult, VerdictStatus
-from sightline.noise.published import (
+from sightline.privacy.law import (
     LATTICE_SHARE,
-    PublishedLaw,
-    information_scale,
+    Law,
 )
 from sightline.report.page import report_html
 from sightline.tables.membership import Feature
@@ -29,7 +28,7 @@ from tests.auditing.noise_laws.priced_plans import total
 @pytest.mark.parametrize("sigma", [1.5, 2.0, 5.0])
 def test_a_discrete_gaussian_answer_is_made_of_its_stand_in(sigma: float) -> None:
     """From a Gaussian answer of variance σ² − 1, draw a whole number with weights of variance 1 around it."""
-    tau = float(information_scale(PublishedLaw.DISCRETE_GAUSSIAN, np.array([sigma]))[0])
+    tau = float(Law.DISCRETE_GAUSSIAN.facts.information_scale(np.array([sigma]))[0])
     assert tau == pytest.approx(math.sqrt(sigma**2 - 1))
     steps = np.arange(-60, 61)
     answer = np.linspace(-12 * sigma, 12 * sigma, 20_001)
@@ -51,7 +50,7 @@ def test_of_a_coin_a_geometric_answer_is_a_flipped_comparison(scale: float) -> N
     # The two likelihoods at each answer have one of two ratios, and the wrong side has this probability.
     wrong = mass[steps >= 1].sum()
     assert wrong == pytest.approx(1 / (1 + math.exp(1 / scale)))
-    told = 1 / float(information_scale(PublishedLaw.GEOMETRIC, np.array([scale]))[0])
+    told = 1 / float(Law.GEOMETRIC.facts.information_scale(np.array([scale]))[0])
     assert norm.cdf(-told / 2) <= wrong  # the comparison of the Gaussian answer errs no more
     assert told >= 1 / scale  # a person's privacy loss is read off it
 

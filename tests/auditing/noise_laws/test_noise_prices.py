@@ -12,12 +12,9 @@ from scipy.stats import norm
 
 from sightline.auditing.budget import budget_report
 from sightline.auditing.pricing import price
-from sightline.noise.published import (
+from sightline.privacy.law import (
     Cost,
-    PublishedLaw,
-    information_at_most,
-    noise_stddev,
-    parameter_of_stddev,
+    Law,
 )
 from sightline.privacy.registry import account
 from sightline.report.told import budget_in_words
@@ -70,7 +67,7 @@ def test_aggregates_of_one_release_have_noise_of_their_own() -> None:
     plan = plan_of({"name": "a", "noise": noise})
     parts = [total(label="total by region"), partition(label="mean by region")]
     pricing = price(plan, membership_of(parts, [["n", "s", "n"]] * 2))
-    assert pricing.laws == (PublishedLaw.LAPLACE, PublishedLaw.GAUSSIAN)
+    assert pricing.laws == (Law.LAPLACE, Law.GAUSSIAN)
     assert pricing.noise_stddev == pytest.approx([3.0, 3.0, 2.0, 2.0])
     assert pricing.bundle_laws == pricing.laws
 
@@ -84,7 +81,7 @@ def test_what_all_copies_tell_is_the_sum_over_them() -> None:
     laws = [law for law in pricing.laws for _ in range(3)]
     for factor in (1.0, 7.0):
         multipliers = pricing.information_multipliers * factor
-        each = [information_at_most(m, law) for m, law in zip(multipliers, laws, strict=True)]
+        each = [law.facts.information_at_most(m) for m, law in zip(multipliers, laws, strict=True)]
         assert pricing.told_at_most(factor) == float(np.sum(each)) > 0
 
 
@@ -95,10 +92,10 @@ def test_the_full_label_goes_before_the_short_one() -> None:
     assert price(plan, membership).noise_stddev.tolist() == [2.0, 2.0, 3.0]
 
 
-@pytest.mark.parametrize("law", [law for law in PublishedLaw if law.facts.cost is not Cost.INFINITE])
-def test_a_standard_deviation_has_one_parameter(law: PublishedLaw) -> None:
+@pytest.mark.parametrize("law", [law for law in Law if law.facts.cost is not Cost.INFINITE])
+def test_a_standard_deviation_has_one_parameter(law: Law) -> None:
     given = np.array([0.3, 2.0, 1e4])
-    np.testing.assert_allclose(noise_stddev(law, parameter_of_stddev(law, given)), given, rtol=1e-12)
+    np.testing.assert_allclose(law.facts.stddev(law.facts.parameter_of_stddev(given)), given, rtol=1e-12)
 
 
 # Prices

@@ -17,7 +17,7 @@ from sightline.auditing.result import AuditResult
 from sightline.bounds.by_pairs import ByPairs, WholePrior, _whole_distances
 from sightline.bounds.priors import UniformPrior
 from sightline.errors import InvalidInput, InvalidPlan
-from sightline.noise.published import PublishedLaw, noise_stddev
+from sightline.privacy.law import Law
 from sightline.tables.membership import Occurring
 from sightline.units.target import Seen
 from tests.auditing.fuzz_noise_laws import DATA
@@ -85,7 +85,7 @@ def test_lower_ends_hold_against_every_world_and_answer(
     rows: tuple[tuple[int, ...], ...], law: str, size: float
 ) -> None:
     """Three records with values from 0 to 3, all as likely."""
-    stddev = float(noise_stddev(PublishedLaw(law), np.array([size]))[0])
+    stddev = float(Law(law).facts.stddev(np.array([size]))[0])
     noise = {"law": law, "stddev": stddev}
     plan = plan_of(
         *({"name": str(i), "noise": noise} for i in range(len(rows))), data={**DATA, "bounds": [0, 3]}

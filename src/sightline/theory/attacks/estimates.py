@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from sightline.arrays import FloatArray
 from sightline.errors import InvalidInput, require
 from sightline.noise.laws import Noise
 from sightline.numerics.intervals import gaussian_factor, unimodal_factor
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.theory.attacks.model import Box
 from sightline.theory.geometry.transcript import Transcript
 
@@ -132,9 +132,4 @@ def width_factor(noise: Noise, confidence: float) -> float:
 
     A weighted sum of Laplace variables is symmetric with one mode.
     """
-    match noise.law:
-        case NoiseLaw.GAUSSIAN:
-            return gaussian_factor(confidence)
-        case NoiseLaw.LAPLACE:
-            return unimodal_factor(confidence)
-    assert_never(noise.law)
+    return {Law.GAUSSIAN: gaussian_factor, Law.LAPLACE: unimodal_factor}[noise.law](confidence)

@@ -21,7 +21,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray, coordinates
 from sightline.errors import InvalidInput, InvalidNoise
 from sightline.noise.laws import GaussianNoise, Noise
-from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.law import Law
 from sightline.theory.geometry.transcript import Transcript
 from sightline.theory.releases.features import (
     Kernel,
@@ -185,7 +185,7 @@ def _spread(line: FloatArray, places: IndexArray, size: int) -> FloatArray:
 
 
 def _whitening(noise: Noise) -> FloatArray:
-    if noise.law is not NoiseLaw.GAUSSIAN:
+    if noise.law is not Law.GAUSSIAN:
         raise InvalidNoise(
             "expected Gaussian noise, for which least squares is maximum likelihood, got "
             f"{noise.law.value.title()} noise"

@@ -22,7 +22,8 @@ from sightline.noise.pricing import price
 from sightline.numerics import integers as exact
 from sightline.numerics.balls import evaluate_matrix
 from sightline.numerics.rank import Decision, Evidence, Rank, balance, numerical_rank
-from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.accountant import Accountant
+from sightline.privacy.law import Law
 from sightline.theory.geometry.exposure import Direction, Exposure
 from sightline.theory.geometry.frame import (
     Frame,
@@ -443,13 +444,11 @@ class Transcript:
         """
         return self.membership_design().exposures(domain=domain, prior=prior, known=known)
 
-    def sensitivities(self, law: NoiseLaw) -> FloatArray:
+    def sensitivities(self, law: Law) -> FloatArray:
         """The sensitivities of all published numbers, in the norm that noise of this law needs."""
-        match law:
-            case NoiseLaw.GAUSSIAN:
-                return np.concatenate([query.sensitivity for query in self.queries])
-            case NoiseLaw.LAPLACE:
-                return np.concatenate([query.sensitivity_l1 for query in self.queries])
+        return np.concatenate(
+            [query.sensitivity_l1 if law.pure else query.sensitivity for query in self.queries]
+        )
 
     def _resolve(self, noise: Accountant | Noise | ArrayLike) -> Noise:
         if isinstance(noise, Accountant):

@@ -1,4 +1,4 @@
-r"""The laws that published noise can have, and what each says of an answer: its information and its variance.
+r"""The laws that noise can have: what each tells of an answer, how large it is, and how accountants count it.
 
 Bounds on attacks take an answer as one with a Fisher information; linear attacks need its variance. For a
 parameter :math:`p`, the law's own scale, and in the unit of the answer:
@@ -14,8 +14,8 @@ with the discrete Gaussian law tells no more than a Gaussian answer of variance 
 with a probability of :data:`LATTICE_SHARE` at most; and of a yes or no a geometric answer tells no more than
 a Gaussian one with the information above. The theory page on priors proves both.
 
-A law is one row of :data:`LAWS`: whatever asks about noise asks its row, so that a new law cannot be taken
-for Gaussian noise somewhere.
+A law is one row of :data:`LAWS`: whatever prices, bounds, draws, reads or stores noise asks its row, so that
+a new law cannot be taken for Gaussian noise somewhere.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ LATTICE_SHARE = 1.08e-8
 LEAST_DISCRETE_STDDEV = 1.5  # of discrete Gaussian noise: the stand-in has the variance σ² − 1
 
 
-class PublishedLaw(StrEnum):
-    """The noise on a published number, as a plan names it."""
+class Law(StrEnum):
+    """The law of the noise on a published number, as a plan names it."""
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
@@ -65,6 +65,11 @@ class PublishedLaw(StrEnum):
         return self.facts.cost in (Cost.PURE, Cost.LAPLACE)
 
     @property
+    def exact(self) -> bool:
+        """Whether it is no noise: what is published follows from the number, and no budget covers it."""
+        return self.facts.cost is Cost.INFINITE
+
+    @property
     def on_lattice(self) -> bool:
         """Whether it adds whole numbers to whole numbers."""
         return self.facts.on_lattice
@@ -86,14 +91,31 @@ class Cost(Enum):
 
 
 Parameters = Callable[[FloatArray], FloatArray]
+Draws = Callable[[np.random.Generator, int], FloatArray]
 
 
 @frozen
 class LawFacts:
-    """What bounds, attacks and accountants need to know of a law: functions of its parameter."""
+    r"""What bounds, attacks, accountants and plans need to know of a law; functions are of its parameter.
+
+    An exact number has the scale and the deviation 0, and may tell everything. A release that changes by at
+    most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)` about a record under Gaussian
+    noise of m sensitivities, and at most :math:`I = \frac1m \tanh \frac{1}{2m}` under Laplace noise of scale
+    m, as under any noise whose pure epsilon is 1/m.
+
+    >>> discrete, geometric = Law.DISCRETE_GAUSSIAN.facts, Law.GEOMETRIC.facts
+    >>> discrete.information_scale(np.array([2.0])).round(6).tolist()
+    [1.732051]
+    >>> geometric.information_scale(np.array([1.0, 100.0])).round(3).tolist()
+    [0.812, 79.789]
+    >>> geometric.stddev(np.array([1.0])).round(6).tolist()
+    [1.356962]
+    >>> geometric.parameter_of_stddev(np.array([1.356962])).round(6).tolist()
+    [1.0]
+    """
 
     cost: Cost
-    on_lattice: bool
+    on_lattice: bool  # whether it adds whole numbers to whole numbers: then it is refused on others
     # In bounds that count Laplace answers. A geometric answer counts as two: the bounds for a single Laplace
     # answer are not for it.
     laplace_answers: float
@@ -104,6 +126,12 @@ class LawFacts:
     parameter_of_stddev: Parameters
     information_at_most: Parameters  # in nats about a record, from noise over sensitivity
     by_count_rule: bool = False  # whether it is a rule for counts: lower ends are those of exact numbers
+    least_parameter: float = 0.0  # smaller noise is refused: what counts as its information is not proved
+    stand_in_fails: float = (
+        0.0  # with this probability at most an answer tells more than its information says
+    )
+    draws: Draws | None = None  # with the parameter 1; none of noise that is not drawn here
+    size: str = "stddev"  # the field of a plan's noise that says how much it hides; none: nothing does
 
 
 def _same(parameter: FloatArray) -> FloatArray:
@@ -140,12 +168,13 @@ _EXACT = LawFacts(
     stddev=np.zeros_like,
     parameter_of_stddev=np.zeros_like,
     information_at_most=lambda multipliers: np.full_like(multipliers, np.inf),
+    size="",
 )
 # A rounded count is a function of the exact one: whatever bounds attacks on that bounds attacks on this.
 _BY_RULE = replace(_EXACT, by_count_rule=True)
 
 LAWS = {
-    PublishedLaw.GAUSSIAN: LawFacts(
+    Law.GAUSSIAN: LawFacts(
         cost=Cost.GAUSSIAN,
         on_lattice=False,
         laplace_answers=0.0,
@@ -154,8 +183,9 @@ LAWS = {
         stddev=_same,
         parameter_of_stddev=_same,
         information_at_most=_gaussian_information,
+        draws=lambda generator, size: generator.standard_normal(size),
     ),
-    PublishedLaw.LAPLACE: LawFacts(
+    Law.LAPLACE: LawFacts(
         cost=Cost.LAPLACE,
         on_lattice=False,
         laplace_answers=1.0,
@@ -164,8 +194,9 @@ LAWS = {
         stddev=lambda b: np.asarray(b * math.sqrt(2)),
         parameter_of_stddev=lambda stddev: np.asarray(stddev / math.sqrt(2)),
         information_at_most=_pure_information,
+        draws=lambda generator, size: generator.laplace(size=size),
     ),
-    PublishedLaw.DISCRETE_GAUSSIAN: LawFacts(
+    Law.DISCRETE_GAUSSIAN: LawFacts(
         cost=Cost.DISCRETE_GAUSSIAN,
         on_lattice=True,
         laplace_answers=0.0,
@@ -174,8 +205,10 @@ LAWS = {
         stddev=_same,  # at most that
         parameter_of_stddev=_same,
         information_at_most=_gaussian_information,
+        least_parameter=LEAST_DISCRETE_STDDEV,
+        stand_in_fails=LATTICE_SHARE,
     ),
-    PublishedLaw.GEOMETRIC: LawFacts(
+    Law.GEOMETRIC: LawFacts(
         cost=Cost.PURE,
         on_lattice=True,
         laplace_answers=2.0,
@@ -185,55 +218,8 @@ LAWS = {
         parameter_of_stddev=lambda stddev: np.asarray(0.5 / np.arcsinh(1 / (math.sqrt(2) * stddev))),
         information_at_most=_pure_information,
     ),
-    PublishedLaw.NONE: _EXACT,
-    PublishedLaw.ROUNDING: _BY_RULE,
-    PublishedLaw.WITHIN: _BY_RULE,
-    PublishedLaw.CELL_KEY: _BY_RULE,
+    Law.NONE: _EXACT,
+    Law.ROUNDING: replace(_BY_RULE, size="to"),
+    Law.WITHIN: replace(_BY_RULE, size="of"),
+    Law.CELL_KEY: replace(_BY_RULE, size="ptable"),
 }
-
-
-def information_scale(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
-    r"""One over the root of the information that bounds on attacks may use; 0 for an exact number.
-
-    >>> information_scale(PublishedLaw.DISCRETE_GAUSSIAN, np.array([2.0])).round(6).tolist()
-    [1.732051]
-    >>> information_scale(PublishedLaw.GEOMETRIC, np.array([1.0, 100.0])).round(3).tolist()
-    [0.812, 79.789]
-    """
-    return law.facts.information_scale(parameter)
-
-
-def affinity_scale(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
-    r"""A scale p for which answers that are :math:`\Delta` apart have at least the affinity
-    :math:`e^{-\Delta^2/8p^2}`; 0 for an exact number.
-    """
-    return law.facts.affinity_scale(parameter)
-
-
-def noise_stddev(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
-    """The standard deviation of the noise; of discrete Gaussian noise at least that.
-
-    >>> noise_stddev(PublishedLaw.GEOMETRIC, np.array([1.0])).round(6).tolist()
-    [1.356962]
-    """
-    return law.facts.stddev(parameter)
-
-
-def parameter_of_stddev(law: PublishedLaw, stddev: FloatArray) -> FloatArray:
-    """The parameter of noise with a standard deviation: the inverse of :func:`noise_stddev`.
-
-    >>> parameter_of_stddev(PublishedLaw.GEOMETRIC, np.array([1.356962])).round(6).tolist()
-    [1.0]
-    """
-    return law.facts.parameter_of_stddev(stddev)
-
-
-def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
-    r"""The most information (in nats) about a record that a release with each noise multiplier carries.
-
-    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
-    about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
-    \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
-    number may tell everything.
-    """
-    return law.facts.information_at_most(multipliers)
