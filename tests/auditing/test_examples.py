@@ -263,6 +263,6 @@ def test_blanks_of_the_discharges_break_the_rule_by_what_is_left_of_a_group() ->
     assert result.rules is not None
     texts = [one.text for one in result.rules.broken]
     for (age, month), name in small:
-        assert any(f"{name} by age_group, month: {age}, {month}" in text for text in texts)
+        assert any(f"by age and month: {age}, {month}, {name}" in text for text in texts)
     assert result.certain is not None
     assert result.certain.people == 0
