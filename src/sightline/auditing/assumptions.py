@@ -62,6 +62,7 @@ class Case(StrEnum):
     VALUES_WITHIN = "values within"
     VALUES_TAKEN = "values taken"
     MULTIPLES = "multiples"
+    CLUSTERS = "clusters"
     SAME_IN_ALL_ROWS = "same in all rows"
     NOTHING_IN_COMMON = "nothing in common"
     UNEQUAL_SUMS = "unequal sums"
@@ -368,6 +369,8 @@ def _which_values(findings: Findings, found: ValuesToRoundTo) -> tuple[Case, dic
     of_level: dict[str, Figure] = {"secret": findings.plan.data.secret, "of_level": found.of_level}
     if (within := findings.plan.attacker.values_within) is not None:
         return Case.VALUES_WITHIN, {"within": within}
+    if found.wide:
+        return Case.CLUSTERS, of_level
     if found.spread.few:
         return Case.VALUES_TAKEN, of_level
     return Case.MULTIPLES, {"step": found.spread.step or 1.0, **of_level}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings, linear_findings
+from sightline.auditing.plan_fields import Population
 from sightline.auditing.result_parts import NAMED, Fact, Figure, fact
 from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.priors import TwoPointPrior
@@ -45,6 +47,7 @@ class ValuesToRoundTo:
     count: int
     spread: Occurring
     of_level: bool  # whether it is the mean of a record's rows, or of a block of them, that takes them
+    wide: bool = False  # whether they are clusters with many values each
 
 
 def few_values(findings: Findings) -> ValuesToRoundTo:
@@ -57,7 +60,10 @@ def few_values(findings: Findings) -> ValuesToRoundTo:
     level = None if belief.by_row else membership.levels.get(belief.block)
     spreads = [(membership.occurring, False), *([(level, True)] if level else [])]
     found = [ValuesToRoundTo(count=_few(findings, one), spread=one, of_level=of) for one, of in spreads]
-    return max(found, key=lambda one: one.count)
+    if any(one.count for one in found):
+        return max(found, key=lambda one: one.count)
+    wide = [replace(one, count=_clusters(findings, one.spread), wide=True) for one in found]
+    return max(wide, key=lambda one: one.count)
 
 
 def _few(findings: Findings, found: Occurring) -> int:
@@ -80,6 +86,19 @@ def _few(findings: Findings, found: Occurring) -> int:
     several = not findings.one_value and any(law is not Law.GAUSSIAN for law in findings.pricing.laws)
     rows = max(1, findings.membership.contributions) if several else 1
     return 0 if plain and 0 < limit <= found.kept(moved, prior.range, rows) else few
+
+
+def _clusters(findings: Findings, found: Occurring) -> int:
+    """How many clusters values lie in, if records do not keep the limit where values are in these alone."""
+    prior = findings.prior
+    named = prior.kind is SecretKind.NUMBER and prior.population is None and prior.within is None
+    if not found.clusters or not named or isinstance(prior.number, TwoPointPrior) or not findings.linear:
+        return 0
+    bins = tuple((low, high, float(rows)) for low, high, rows in found.clusters)
+    attacker = findings.plan.attacker.model_copy(update={"prior": Population("", bins)})
+    plan = findings.plan.model_copy(update={"attacker": attacker})
+    kept = linear_findings(plan, findings.membership, findings.pricing, upper=False)
+    return len(found.clusters) if kept.below_limit else 0
 
 
 def _listed(found: Occurring, points: tuple[float, ...]) -> bool:

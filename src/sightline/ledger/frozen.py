@@ -250,7 +250,8 @@ def _written(spread: Occurring) -> dict[str, Any]:
 def _spread(written: Mapping[str, Any]) -> Occurring:
     """The same as it was."""
     arrays = {name: np.array(written[name]) for name in ("low", "high", "counts")}
-    return Occurring(**{**written, **arrays, "unused": tuple(written["unused"])})
+    clusters = tuple(tuple(one) for one in written.get("clusters", ()))  # older entries have none
+    return Occurring(**{**written, **arrays, "unused": tuple(written["unused"]), "clusters": clusters})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -391,8 +391,8 @@ class History:
 
 
 def _fewest(spreads: Sequence[Occurring]) -> Occurring:
-    """The first of the spreads with the fewest values, if they are few."""
-    return min(spreads, key=lambda one: one.few or math.inf, default=Occurring())
+    """The first of the spreads with the fewest values or clusters, if they are few."""
+    return min(spreads, key=lambda one: one.few or len(one.clusters) or math.inf, default=Occurring())
 
 
 def _off(matrix: Any, goal: FloatArray, solution: FloatArray) -> NDArray[np.bool_]:

@@ -116,6 +116,15 @@ def _multiples(step: float, secret: str, of_level: bool) -> tuple[str, str]:
     )
 
 
+def _clusters(secret: str, of_level: bool) -> tuple[str, str]:
+    taking = f"the mean {secret} of a record's rows" if of_level else secret
+    rest = (
+        f" all that {taking} takes in the table; with values in these alone, somebody may keep less "
+        "than the limit"
+    )
+    return f"cluster holds{rest}", f"clusters hold{rest}"
+
+
 def _same_in_all_rows(constant: bool) -> tuple[str, str]:
     advice = 'say values = "constant" in [data] if they always do' if constant else "are rows repeated?"
     return (
@@ -225,6 +234,7 @@ REASONS: dict[Case, Reason] = {
     Case.VALUES_WITHIN: _within,
     Case.VALUES_TAKEN: _taken,
     Case.MULTIPLES: _multiples,
+    Case.CLUSTERS: _clusters,
     Case.SAME_IN_ALL_ROWS: _same_in_all_rows,
     Case.NOTHING_IN_COMMON: _both(
         "record has",

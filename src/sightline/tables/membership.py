@@ -239,6 +239,7 @@ class Occurring:
     step: float = 0.0  # the largest power of ten that all values are multiples of; 0 if none is
     whole: bool = False  # whether every value is a whole number
     few: int = 0  # how many values, or clusters of them, nearly all rows take; 0 if that is many
+    clusters: tuple[tuple[float, float, int], ...] = ()  # ends and rows of those of any width
     unused: tuple[str, ...] = ()  # declared categories that no row has
     repeating: str = ""  # a column like a key that repeats, where the record key never does
 

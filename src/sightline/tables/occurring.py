@@ -38,6 +38,7 @@ _BINS = 200  # between the least and the greatest value, in which clusters are l
 _APART = 3  # empty bins between two clusters
 _BY_CHANCE = 4  # rows that are all tens or hundreds by chance; in clusters so many on average in each bin
 _CLUSTERS_BY_CHANCE = 1e-3  # of tables of evenly spread values, the share in which few look so
+_WIDE_BY_CHANCE = 5e-2  # the same for clusters of any width, which are audited before anything is asked
 _STEPS = range(6, -5, -1)  # powers of ten that values may be multiples of
 _LIKE_A_KEY = re.compile(
     r"(^|_)(id|key|nr|no|number|customer|person|patient|user|household|home|member|account|client|subject|"
@@ -94,7 +95,15 @@ def _levels(engine: Engine, rows: Rows, subject: Subject, block: str) -> Occurri
     low, high = subject.bounds
     about = replace(subject, bounds=(low * size, high * size))
     found = _spread(engine, levels, levels.secret, about, present)
-    return replace(found, low=found.low / size, high=found.high / size, step=found.step / size, whole=False)
+    scaled = tuple((low / size, high / size, levels) for low, high, levels in found.clusters)
+    return replace(
+        found,
+        low=found.low / size,
+        high=found.high / size,
+        step=found.step / size,
+        whole=False,
+        clusters=scaled,
+    )
 
 
 @frozen(eq=True)
@@ -129,8 +138,9 @@ def _spread(engine: Engine, rows: Rows | _Levels, value: str, subject: Subject, 
         high=high,
         counts=counts,
         step=_step(whole, coarse=present > _BY_CHANCE and most > least),
-        few=few if few or isfinite(subject.known_within) else _clusters(low, high, counts),
+        few=few if few or isfinite(subject.known_within) else _narrow_clusters(low, high, counts),
         whole=not int(answer["fractions"][0]),
+        clusters=clusters(low, high, counts),
     )
 
 
@@ -177,19 +187,47 @@ def _bins(
     return low, high, np.asarray(answer["c"], dtype=np.intp)
 
 
-def _clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
+def _narrow_clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
     """How many clusters the values lie in, if few and narrow, else 0: on and off, with some scatter."""
     far = low[1:] - high[:-1] > _APART / _BINS * (high[-1] - low[0])
-    number = 1 + int(np.count_nonzero(far))
+    starts = np.append(0, 1 + np.flatnonzero(far))
     narrow = low.size <= 2 * FEW_VALUES  # on average at most two bins, if the clusters are so many
-    if not (2 <= number <= FEW_VALUES and narrow):
+    if not (2 <= starts.size <= FEW_VALUES and narrow):
         return 0
-    rows = int(counts.sum())
-    in_cluster = np.bincount(np.append(0, np.cumsum(far)), counts)
-    gaps = float(np.sum((low[1:] - high[:-1])[far]))
-    chance = _chance_of_clusters(rows, number, 1 - gaps / float(high[-1] - low[0]))
-    repeated = chance < log(_CLUSTERS_BY_CHANCE) and bool((in_cluster > 1).all())
-    return number if repeated or rows >= _BY_CHANCE * low.size else 0
+    repeated = _chance(low, high, counts, starts) < log(_CLUSTERS_BY_CHANCE)
+    return starts.size if repeated or int(counts.sum()) >= _BY_CHANCE * low.size else 0
+
+
+def clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> tuple[tuple[float, float, int], ...]:
+    """The clusters of any width that the values lie in, with the rows of each: as many as chance explains
+    least; none if chance explains them, or if one has nearly all rows.
+
+    >>> clusters(np.array([0.0, 9.0, 20.0]), np.array([2.0, 10.0, 20.0]), np.array([40, 50, 1]))
+    ()
+    >>> clusters(np.array([0.0, 9.0]), np.array([2.0, 10.0]), np.array([40, 50]))
+    ((0.0, 2.0, 40), (9.0, 10.0, 50))
+    """
+    gaps = low[1:] - high[:-1]
+    widest = np.argsort(-gaps, kind="stable")[: FEW_VALUES - 1]
+    widest = widest[gaps[widest] > _APART / _BINS * (high[-1] - low[0])]
+    tried = [np.append(0, 1 + np.sort(widest[:number])) for number in range(1, widest.size + 1)]
+    chances = [_chance(low, high, counts, starts) for starts in tried]
+    if not chances or min(chances) + log(len(tried)) >= log(_WIDE_BY_CHANCE):
+        return ()
+    starts = tried[int(np.argmin(chances))]
+    rows = np.add.reduceat(counts, starts)
+    if rows.max() >= _NEARLY_ALL * rows.sum():
+        return ()
+    ends = np.append(starts[1:], low.size) - 1
+    return tuple(zip(low[starts].tolist(), high[ends].tolist(), rows.tolist(), strict=True))
+
+
+def _chance(low: FloatArray, high: FloatArray, counts: IndexArray, starts: IndexArray) -> float:
+    """The log of an upper bound on the chance of so many clusters; 0 if one has a single row."""
+    if np.add.reduceat(counts, starts).min() < 2:
+        return 0.0
+    gaps = float(np.sum(low[starts[1:]] - high[starts[1:] - 1]))
+    return _chance_of_clusters(int(counts.sum()), starts.size, 1 - gaps / float(high[-1] - low[0]))
 
 
 def _chance_of_clusters(rows: int, clusters: int, share: float) -> float:

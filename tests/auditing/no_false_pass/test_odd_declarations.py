@@ -14,6 +14,7 @@ from scipy.stats import norm
 import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.report.wording import limit_line
+from sightline.tables.occurring import clusters
 
 
 def _plan(values: Any, noise: float, data: dict[str, object], sql: str | None = None) -> dict[str, Any]:
@@ -170,3 +171,54 @@ def test_a_plan_without_rows_is_refused(memory: int | None) -> None:
     plan["limits"]["accept"] = ["empty"]
     with pytest.raises(sl.errors.InvalidPlan, match="expected a release that aggregates rows, got none"):
         sl.audit(plan, max_memory=memory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("people", [6, 7, 40])
+def test_two_wide_clusters_are_audited_as_what_they_are(people: int) -> None:
+    """Each a tenth of the range: half of evenly spread values remains, and a fifth to whoever knows them."""
+    rng = np.random.default_rng(people)
+    values = np.where(np.arange(people) % 2, 18.0, 0.0) + rng.uniform(0, 2, people)
+    support = np.concatenate([np.linspace(0, 2, 9), np.linspace(18, 20, 9)])
+    own = "SELECT person, SUM(x) FROM data GROUP BY person"
+    for noise in (6.0, 9.0, 20.0):
+        left = _left_of_first(support, np.ones(1), noise)
+        plan = _plan(values, noise, {"bounds": [0, 20]}, own)
+        plan["limits"]["remaining_uncertainty"] = 0.4
+        result = sl.audit(plan)
+        asked = [one for one in result.unverified if one.name.value == "few_values"]
+        if left < 0.4:
+            assert result.verdict.status is VerdictStatus.NOT_SHOWN
+            assert asked[0].count >= 2
+            held = "2 clusters hold all that x takes in the table" in result.verdict.text
+            assert held is (people < 40)  # of many people narrow ones are looked for first
+        if noise == 20.0:
+            assert left > 0.6
+            assert result.verdict.passed
+        spread = sl.audit({**plan, "data": {**plan["data"], "source": _spread_out(plan, rng)}})
+        assert "few_values" not in _names(spread)
+
+
+def _spread_out(plan: dict[str, Any], rng: np.random.Generator) -> pl.DataFrame:
+    """The same people with values all over the bounds."""
+    table: pl.DataFrame = plan["data"]["source"]
+    even = np.linspace(0.3, 19.7, len(table)) + rng.uniform(-0.2, 0.2, len(table))
+    return table.with_columns(x=pl.Series(rng.permutation(even)))
+
+
+def test_few_tables_without_clusters_look_as_if_they_had_some() -> None:
+    """Of tables with even values one in a hundred; of two clusters of a tenth nearly all from six rows on."""
+    rng = np.random.default_rng(5)
+
+    def seen(values: np.ndarray) -> bool:
+        ends = values.min(), values.max()
+        place = np.minimum((values - ends[0]) / ((ends[1] - ends[0]) / 200), 199).astype(int)
+        bins = [values[place == one] for one in np.unique(place)]
+        low, high, counts = np.array([(one.min(), one.max(), one.size) for one in bins]).T
+        return bool(clusters(low, high, counts.astype(np.intp)))
+
+    for people in (4, 6, 10, 30):
+        even = [seen(rng.uniform(0, 1, people)) for _ in range(300)]
+        two = [seen(np.arange(people) % 2 * 9 + rng.uniform(0, 1, people)) for _ in range(100)]
+        assert np.mean(even) <= 0.03
+        assert np.mean(two) >= (0.98 if people >= 6 else 0.3)
