@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import sightline
 from sightline._names import homes
 from sightline.cli import commands
+from sightline.tables.subject import KINDS, SecretKind
 from tools.rooms import (
     ROOMS,
     ROOT,
@@ -212,6 +213,15 @@ def test_opening_the_rooms_loads_none_of_their_modules() -> None:
 
 def rooms_with_folders() -> set[str]:
     return {path.parent.relative_to(SOURCE).parts[0] for path in ROOM_INITS}
+
+
+def test_a_kind_of_secret_is_asked_what_it_is_and_not_which() -> None:
+    """A new kind is a row of facts: where one is compared with another, it would be taken for an old one."""
+    assert list(KINDS) == list(SecretKind)
+    compared = re.compile(r"\b(is|is not|==|!=) SecretKind\.")
+    for path in (ROOT / "src" / "sightline").rglob("*.py"):
+        if "sql" not in path.parts:  # reads the text of a query otherwise for each
+            assert not compared.search(path.read_text(encoding="utf-8")), path
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

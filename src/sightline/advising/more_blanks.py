@@ -25,7 +25,6 @@ from sightline.auditing.small_counts import broken_combinations
 from sightline.bounds.certain import CountIntervals, decide
 from sightline.privacy.law import Law
 from sightline.progress import report
-from sightline.tables.subject import SecretKind
 
 # Entries × tests of what is left: 200 tests of a thousand people in some hundred counts, and 10 of 100,000.
 _MOST_WORK, _MOST_TRIES, _LEAST_TRIES = 5_000_000, 200, 10
@@ -41,7 +40,7 @@ def so_nobody_is_certain(
     ``rules`` says whether the rule k is broken.
     """
     rows = findings.row_by_row
-    if totals is None or certain is None or rows.prior.kind is SecretKind.NUMBER:
+    if totals is None or certain is None or rows.prior.kind.measured:
         return ()
     if not certain.people and not any(one.rule == "k" for one in rules.broken):
         return ()

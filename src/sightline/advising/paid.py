@@ -27,7 +27,6 @@ from sightline.errors import InvalidPlan, require
 from sightline.privacy.law import Law
 from sightline.privacy.registry import accountant_named, costs
 from sightline.tables.membership import Membership
-from sightline.tables.subject import SecretKind
 from sightline.units.unit_block import BoolArray
 
 
@@ -172,7 +171,7 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         fix="how much noise hides a record in them depends on the values; design the others without them",
         error=InvalidPlan,
     )
-    category = plan.data.secret_kind is SecretKind.CATEGORY
+    category = not plan.data.secret_kind.summed
     others = [part for part in membership.partitions if part.weighted or isinstance(part.parameter, tuple)]
     require(
         not (category and others),

@@ -33,7 +33,6 @@ from sightline.format import parameter
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership, Partition
 from sightline.tables.published import without_queries
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
@@ -161,7 +160,7 @@ def _changes(plan: Plan) -> list[PlanChange]:
     priors = [
         PlanChange(SettingKind.PRIOR, name)
         for name in NUMBER_PRIORS
-        if name != plan.attacker.prior and plan.data.secret_kind is SecretKind.NUMBER
+        if name != plan.attacker.prior and plan.data.secret_kind.measured
     ]
     return [*(releases if len(plan.releases) > 1 else ()), *known, *priors]
 

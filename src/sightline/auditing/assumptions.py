@@ -27,7 +27,6 @@ from sightline.auditing.stated_noise import counts_people
 from sightline.privacy.law import Law
 from sightline.tables.explained import MOST_EXPLAINED
 from sightline.tables.membership import YES_OR_NO, Feature
-from sightline.tables.subject import SecretKind
 
 _NAMED = 3  # columns, or aggregates, that a reason names
 _LONGEST = 150  # characters of SQL that a first screen has room for
@@ -138,7 +137,7 @@ def cases_of(
 def _of_left_out(findings: Findings) -> tuple[AssumptionCase, ...]:
     """Rows and values that are left out of the audit, or not of what is published."""
     membership = findings.membership
-    bounded = findings.plan.data.secret_kind is SecretKind.NUMBER
+    bounded = findings.plan.data.secret_kind.measured
     return (
         AssumptionCase(
             case=Case.NO_SECRET_OR_KEY,
@@ -311,7 +310,7 @@ def _counts_not_looked_at(findings: Findings) -> int:
     apart = not membership.known_rows and not findings.streamed
     if apart and counts_people(findings.plan, membership):
         return 0
-    number_secret = findings.plan.data.secret_kind is SecretKind.NUMBER
+    number_secret = findings.plan.data.secret_kind.measured
     of_people = YES_OR_NO if number_secret else (Feature.VALUE, Feature.INDICATOR)
     features = [membership.partitions[p].feature in of_people for p in pricing.owner.tolist()]
     return sum(map(int, pricing.exact[features].tolist()))

@@ -38,7 +38,6 @@ from sightline.errors import require_plan
 from sightline.format import number
 from sightline.noise.count_rules import CountRule
 from sightline.tables.membership import Membership
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _WHOLE = 1e-6  # within which a sum of a ledger, which is solved for, is taken as whole
@@ -287,7 +286,7 @@ def certain_report(
         return None
     rows, found = findings.row_by_row, list[CertainReport]()
     for one in (rows, *rows.questions):
-        if not one.linear or one.prior.kind is SecretKind.NUMBER or one.streamed:
+        if not one.linear or one.prior.kind.measured or one.streamed:
             continue
         counts = PublishedCounts.of(one, totals(one.question))
         if isinstance(counts, PublishedCounts):
@@ -319,7 +318,7 @@ def with_likely(report: CertainReport | None, findings: Findings, totals: Totals
     """
     rows = findings.row_by_row
     open_ones = report is not None and not (report.people or report.by_draw) and rows.not_shown
-    if not open_ones or not rows.pricing.by_count_rule or rows.prior.kind is not SecretKind.BOOLEAN:
+    if not open_ones or not rows.pricing.by_count_rule or not rows.prior.kind.two_values:
         return report
     counts = PublishedCounts.of(rows, totals(None)) if rows.linear and not rows.streamed else 0
     if not isinstance(counts, PublishedCounts) or counts.by_chance.any():

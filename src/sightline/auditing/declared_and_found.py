@@ -18,7 +18,6 @@ from sightline.bounds.by_pairs import WholePrior
 from sightline.bounds.priors import TwoPointPrior
 from sightline.privacy.law import Law
 from sightline.tables.membership import Occurring
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _FILLED = 0.5  # of the bounds: if the values fill less, the result says so
@@ -69,7 +68,7 @@ def few_values(findings: Findings) -> ValuesToRoundTo:
 def _few(findings: Findings, found: Occurring) -> int:
     """How many values a number takes that is spread so, if the noise does not hide which one it is."""
     prior = findings.prior
-    if prior.kind is not SecretKind.NUMBER or isinstance(prior.number, TwoPointPrior):
+    if not prior.kind.measured or isinstance(prior.number, TwoPointPrior):
         return 0  # two points are the worst
     if prior.population is not None and prior.population.single and _listed(found, prior.population.points):
         return 0  # the plan states the values that occur, and what remains is an average over them

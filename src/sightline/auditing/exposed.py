@@ -38,7 +38,6 @@ from sightline.bounds.feature_brackets import PersonRows
 from sightline.bounds.guesses import right_at_most
 from sightline.format import count
 from sightline.progress import reported
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 
@@ -172,7 +171,7 @@ def _with_guesses(
 
     Where the design has all records and all releases, the noise and a walk may bound it more sharply.
     """
-    if findings.prior.kind is SecretKind.NUMBER:
+    if findings.prior.kind.measured:
         return tuple(entries)
     chances, units = findings.prior.chances, columns // found.linear.columns_of_unit
     right = right_at_most(chances, found.per_unit(found.lower)[units])

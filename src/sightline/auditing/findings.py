@@ -36,7 +36,6 @@ from sightline.bounds.assessment import Bound, UnitExposure, assess
 from sightline.bounds.walking import with_walk
 from sightline.errors import require
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 # Fetches keys of records from the engine, by numbers of signatures or of kinds of persons.
@@ -452,7 +451,7 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: fl
     membership = lowered.membership
     if not exposure.lower.size or not is_nonlinear(membership):
         return exposure.lower.ravel()
-    if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
+    if lowered.prior.kind.two_values:  # a question about a number
         apart = lowered.of_records(distances(membership, pricing, up_to=up_to))
         return np.maximum(coin_kept(apart) * pricing.lattice_share, _kept_by_noise(lowered, pricing))
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law

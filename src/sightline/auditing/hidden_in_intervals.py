@@ -24,13 +24,12 @@ from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.pricing import Pricing
 from sightline.noise.count_rules import CountRule
 from sightline.tables.membership import Membership
-from sightline.tables.subject import SecretKind
 
 
 def kept_in_intervals(lowered: Lowered, pricing: Pricing) -> FloatArray:
     """At least the share of every unit that is left by the rules for counts; 0 where they show nothing."""
     membership, prior = lowered.membership, lowered.prior
-    shown = pricing.by_count_rule and not is_nonlinear(membership) and prior.kind is not SecretKind.NUMBER
+    shown = pricing.by_count_rule and not is_nonlinear(membership) and not prior.kind.measured
     if not shown or membership.by_person > lowered.by_kind or membership.known_rows:
         return np.zeros(len(lowered.design.units))
     lost = _lost(membership, pricing, prior.share)

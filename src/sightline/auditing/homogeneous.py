@@ -106,7 +106,7 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
         return ()
     found, rows = [], findings.row_by_row  # a group of rows at an end is one of levels at that end
     for one in (rows, *rows.questions):
-        if one.linear and one.pricing.by_count_rule and one.prior.kind is not SecretKind.NUMBER:
+        if one.linear and one.pricing.by_count_rule and not one.prior.kind.measured:
             found += _told_by_intervals(one, totals(one.question))
         elif one.linear:
             own = totals(one.question)
@@ -145,7 +145,7 @@ def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[Homogeneo
 def _left_in(findings: Findings, told: Told) -> float:
     """What an interval leaves of everyone's values."""
     share = findings.prior.share
-    yes_or_no = findings.prior.kind is SecretKind.BOOLEAN
+    yes_or_no = findings.prior.kind.two_values
     chance = (1 - share if told.answers == {"no"} else share) if yes_or_no else len(told.answers) * share
     if not 0 < chance < 1:  # everybody gives one of these answers
         return math.inf
@@ -217,7 +217,7 @@ def ends_of(findings: Findings) -> list[Ends]:
     low, high = prior.bounds
     match prior.kind:
         case SecretKind.BOOLEAN | SecretKind.CATEGORY:
-            variance, even = prior.share * (1 - prior.share), prior.kind is SecretKind.BOOLEAN
+            variance, even = prior.share * (1 - prior.share), prior.kind.two_values
             return [Ends(low=low, high=high, variance=variance, yes_or_no=even)]
         case SecretKind.NUMBER:
             return _ends_of_numbers(findings)
@@ -306,7 +306,7 @@ def _alone(findings: Findings, sums: KnownSums, ends: Ends) -> FloatArray:
     expected = expected_distance(apart, sums.deviation)
     mean = np.minimum(expected / np.where(number > 0, number, 1.0), ends.width / 2)
     mean[number == 0] = ends.width / 2  # nobody is in it
-    if findings.prior.kind is SecretKind.NUMBER:
+    if findings.prior.kind.measured:
         return ends.remaining(mean)
     share = several * sums.shares[0]
     left = mean * (1 - mean) / (share * (1 - share))
@@ -506,7 +506,7 @@ def _described(
     elif lines.size > 1:
         which = fact(Alike.SEVERAL_NUMBERS, numbers=int(lines.size), first=names[0], second=names[1])
     one_weight = np.ptp(weights[weights > 0]) <= 1e-9 * weights.max()
-    is_number = findings.plan.data.secret_kind is SecretKind.NUMBER
+    is_number = findings.plan.data.secret_kind.measured
     each = Alike.NEAR_AN_END if is_number else Alike.NEARLY_CERTAIN
     why = fact(Alike.NEARLY_ALL_ALIKE if one_weight else each)
     return _cell(findings, int(sums.cells[lines[0]]), rows, remaining, which, why)

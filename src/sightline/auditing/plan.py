@@ -499,13 +499,13 @@ class Plan(Section):
         )
         within, (low, high) = self.attacker.values_within, self.data.domain
         require_plan(
-            within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
+            within is None or (self.data.secret_kind.measured and 2 * within <= high - low),
             "[attacker] values_within for a number, at most half the width of its bounds",
             got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
         )
         population = isinstance(self.attacker.prior, Population)
         require_plan(
-            not population or (self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets),
+            not population or (self.data.secret_kind.measured and not self._several_secrets),
             "[attacker] prior: the file of a population for a number that is the only secret",
             got="several secrets" if self._several_secrets else f"a {self.data.secret_kind.value}",
         )
@@ -522,15 +522,14 @@ class Plan(Section):
             fix="values_within says what is known of each value, which a population does not",
         )
         require_plan(
-            not self.data.level
-            or (self.data.secret_kind is SecretKind.NUMBER and within is None and not population),
+            not self.data.level or (self.data.secret_kind.measured and within is None and not population),
             "[data] level for a number whose prior is named",
             got="what the attacker knows of each value, a population, or no number",
         )
         one_value = self.data.max_rows_per_record == 1 or self.data.values == "constant"
         stated = isinstance(self.attacker.prior, YesShare)
         require_plan(
-            not stated or (self.data.secret_kind is SecretKind.BOOLEAN and one_value),
+            not stated or (self.data.secret_kind.two_values and one_value),
             "[attacker] prior = { yes = … } for a yes or no, of records with one row or one value",
             got=f"a {self.data.secret_kind.value}" + (" in several rows" if not one_value else ""),
         )
@@ -563,7 +562,7 @@ class Plan(Section):
         if not right:
             return
         require_plan(
-            kind is not SecretKind.NUMBER and not self._several_secrets,
+            not kind.measured and not self._several_secrets,
             "[limits] guessed_right for a yes or no, or a category, that is the only secret",
             got=f"a {kind.value}" if not self.secrets else "several secrets",
             fix="state a share: remaining_uncertainty = '50%'",
@@ -583,7 +582,7 @@ class Plan(Section):
         if not known_to:
             return
         require_plan(
-            self.data.secret_kind is SecretKind.NUMBER and not self._several_secrets,
+            self.data.secret_kind.measured and not self._several_secrets,
             "[limits] known_to for a number that is the only secret",
             got=f"a {self.data.secret_kind.value}" if not self.secrets else "several secrets",
             fix="state a share: remaining_uncertainty = '50%'",

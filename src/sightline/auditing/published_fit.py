@@ -27,7 +27,6 @@ from sightline.errors import TooMuchWork, require_plan
 from sightline.numerics.constrained_fit import Columns
 from sightline.numerics.least_squares import LeastSquares, combinations
 from sightline.tables.membership import YES_OR_NO, Cell, Feature, Membership, Partition, Statistic
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 
@@ -209,7 +208,7 @@ def _answers(plan: Plan, part: Partition) -> tuple[str, ...]:
     """What a row can answer, where rows are counted; a number has one column, its sum."""
     if part.feature is Feature.INDICATOR:
         return plan.data.categories
-    yes_or_no = part.feature in YES_OR_NO or plan.data.secret_kind is SecretKind.BOOLEAN
+    yes_or_no = part.feature in YES_OR_NO or plan.data.secret_kind.two_values
     return ("yes", "no") if yes_or_no else ("yes",)
 
 

@@ -17,7 +17,6 @@ from sightline.auditing.pricing import Pricing
 from sightline.auditing.result_parts import Fact, Figure, fact
 from sightline.privacy.law import Law
 from sightline.tables.membership import YES_OR_NO, PersonTable
-from sightline.tables.subject import SecretKind
 
 
 class Basis(StrEnum):
@@ -51,7 +50,7 @@ class Basis(StrEnum):
 
 def _rows(plan: Plan) -> Fact:
     """How many rows a record may have, and what they have in common."""
-    category = plan.data.secret_kind is SecretKind.CATEGORY
+    category = not plan.data.secret_kind.summed
     belief: dict[str, Figure] = {"belief": "apart", "by_category": category}
     if plan.belief == ONE_VALUE:
         belief = {"belief": "one value"}
@@ -72,7 +71,7 @@ def _priced_for(plan: Plan) -> Fact:
 def _limits(findings: Findings) -> Iterator[Fact]:
     """Which of the limits depends on the bounds."""
     plan = findings.plan
-    if plan.data.secret_kind is not SecretKind.NUMBER:
+    if not plan.data.secret_kind.measured:
         return
     if plan.limits.remaining_uncertainty:
         yield fact(Basis.SHARE_OF_BOUNDS)
@@ -152,7 +151,7 @@ def rests_on(findings: Findings) -> Iterator[Fact]:
         yield fact(Basis.ROWS_MADE)
     yield from _limits(findings)
     yield from _knowledge(plan)
-    if plan.data.secret_kind is not SecretKind.NUMBER:
+    if not plan.data.secret_kind.measured:
         yield fact(Basis.FEW_VALUES)
     yield from _about_noise(pricing)
     if any(release.times > 1 for release in plan.releases):

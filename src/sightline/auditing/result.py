@@ -34,6 +34,7 @@ from sightline.display import Displayed, Shown
 from sightline.errors import InvalidInput, MissingExtra, require
 from sightline.format import count, json_text, number, percent_stated
 from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.subject import SecretKind
 from sightline.values import frozen, short_repr
 
 SCHEMA_VERSION = 2
@@ -396,6 +397,11 @@ class AuditResult(Displayed, ResultPart):
     def reaching(self) -> tuple[Change, ...]:
         """The changes after which the audit finds that everyone keeps the limit."""
         return tuple(change for change in self.what_to_change if change.reaches_limit)
+
+    @property
+    def secret_kind(self) -> SecretKind:
+        """What kind of value the secret is."""
+        return SecretKind(self.kind)
 
     @property
     def cut_short(self) -> str:

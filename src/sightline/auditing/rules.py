@@ -41,7 +41,6 @@ from sightline.tables.overlaps import (
     PeopleInMemory,
     marks_of,
 )
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 
@@ -259,7 +258,7 @@ def _of_values(
     if not exact.any():
         return [], 3, True
     require_plan(
-        data.secret_kind is SecretKind.NUMBER and data.domain[0] >= 0,
+        data.secret_kind.measured and data.domain[0] >= 0,
         "dominance and p for sums of numbers from 0 on",
         got=f"{data.secret_kind.value}s from {data.domain[0]:g}",
         fix="a share of a sum is none where numbers cancel",

@@ -87,7 +87,7 @@ class SecretPrior:
     @property
     def of_column(self) -> TargetPrior:
         """The prior of one column of a design: of a number, or of an indicator."""
-        return self.number if self.kind is SecretKind.NUMBER else self.indicator
+        return self.number if self.kind.measured else self.indicator
 
     @property
     def indicator(self) -> TargetPrior:
@@ -97,7 +97,7 @@ class SecretPrior:
     @property
     def share(self) -> float:
         """p: the chance of an indicator."""
-        return self.yes if self.kind is SecretKind.BOOLEAN else 1 / self.categories
+        return self.yes if self.kind.two_values else 1 / self.categories
 
     @property
     def number(self) -> NumberPrior:

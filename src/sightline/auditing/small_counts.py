@@ -32,7 +32,6 @@ from sightline.auditing.told_of_people import (
     sums_of_people,
     told_together,
 )
-from sightline.tables.subject import SecretKind
 
 _MOST_DRAWS = 4_096  # of the counts about the same people, tried one by one; beyond, all at once as one draw
 
@@ -54,7 +53,7 @@ def small_counts(findings: Findings, totals: Totals, k: int) -> tuple[list[Broke
     broken, reach = list[BrokenRule](), list[int]()
     of_categories = bool(findings.plan.data.categories)  # then questions are about the same counts
     for one in (findings,) if of_categories else (findings, *findings.questions):
-        if one.streamed or not one.linear or one.prior.kind is SecretKind.NUMBER:
+        if one.streamed or not one.linear or one.prior.kind.measured:
             continue
         counts = PublishedCounts.of(one, totals(one.question))
         if isinstance(counts, PublishedCounts):

@@ -25,7 +25,6 @@ from sightline.privacy.law import Law
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.tables.membership import YES_OR_NO, Feature, Membership, Statistic
 from sightline.tables.published import Steps, published, without_queries
-from sightline.tables.subject import SecretKind
 
 Laws = tuple[Law, ...]
 _KEPT_BY_A_RULE = ("ORDER BY", "LIMIT", "CAST AS", "ROUND", "COALESCE")  # of a whole number from 0 on
@@ -92,7 +91,7 @@ def counts_people(plan: Plan, membership: Membership) -> bool:
 
 def _check_count_rules(plan: Plan, membership: Membership) -> None:
     """Refuse rules for counts where something else is published, or where no program decides."""
-    number, people = plan.data.secret_kind is SecretKind.NUMBER, counts_people(plan, membership)
+    number, people = plan.data.secret_kind.measured, counts_people(plan, membership)
     for p, rule in enumerate(count_rules(plan, membership)):
         part = membership.partitions[p]
         release = plan.releases[part.query]
@@ -173,7 +172,7 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
 def _check_lattice(plan: Plan, membership: Membership, p: int, law: Law) -> None:
     """What whole numbers are added to must be whole for every secret: counts, and sums of whole numbers."""
     part, data, occurring = membership.partitions[p], plan.data, membership.occurring
-    number = data.secret_kind is SecretKind.NUMBER
+    number = data.secret_kind.measured
     weights = membership.weights_in(p)[membership.signatures[:, p] >= 0]
     plain = part.statistic is Statistic.SUM and bool(np.all(weights == np.rint(weights)))
     # Noise on a multiple has another lattice than noise on the sum, which is what is audited.
@@ -211,7 +210,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: Law) -> None
 
 def sums_are_whole(plan: Plan, membership: Membership) -> bool:
     """Whether discrete noise is on sums of a number, which is then whole."""
-    if plan.data.secret_kind is not SecretKind.NUMBER or not any(release.noise for release in plan.releases):
+    if not plan.data.secret_kind.measured or not any(release.noise for release in plan.releases):
         return False
     laws = zip(stated_laws(plan, membership), membership.partitions, strict=True)
     return any(law.on_lattice and part.feature is Feature.VALUE for law, part in laws)

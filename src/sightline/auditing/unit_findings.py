@@ -20,7 +20,6 @@ from sightline.bounds.lines import with_alike
 from sightline.bounds.unit_brackets import UnitBrackets
 from sightline.bounds.value_rows import chances_of
 from sightline.bounds.walking import with_walked_guesses
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 _MOST_ROWS = 400  # of a design that may be assessed again for each release and each accountant
@@ -265,7 +264,7 @@ class LinearFindings:
 
         1 where what is asked is a value or a feature of rows, and not a level.
         """
-        level = self.linear.prior.level is not None and self.linear.prior.kind is SecretKind.NUMBER
+        level = self.linear.prior.level is not None and self.linear.prior.kind.measured
         return self.linear.rows_in_total(column) if level else 1
 
     def total(self, column: int) -> TotalView | None:

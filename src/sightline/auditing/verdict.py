@@ -21,7 +21,6 @@ from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
 from sightline.auditing.result_parts import Fact, RulesReport, SharpestView, fact
 from sightline.bounds.guesses import FALSE_ALARMS, right_at_most
-from sightline.tables.subject import SecretKind
 
 
 class Said(StrEnum):
@@ -263,7 +262,7 @@ def _linear(
                 rows=sharpest.rows,
                 error=_error(sharpest),
                 secret=data.secret,
-                **(share if data.secret_kind is SecretKind.NUMBER else {}),
+                **(share if data.secret_kind.measured else {}),
             )
     else:
         yield fact(Said.NOBODY_TOLD_APART, of=of)
@@ -340,7 +339,7 @@ def _guessed(findings: Findings, least: Uncertainty) -> dict[str, Any]:
     people are guessed right beyond those before.
     """
     prior = findings.prior
-    if prior.kind is SecretKind.NUMBER:
+    if prior.kind.measured:
         return {}
     chances = prior.chances
     before, after = float(chances.max()), float(right_at_most(chances, np.array([[least.lower]]))[0])
@@ -370,7 +369,7 @@ def _known_of_it(
             View.GUESS,
             prior.fact,
             question=findings.asked,
-            yes_or_no=prior.kind is SecretKind.BOOLEAN,
+            yes_or_no=prior.kind.two_values,
             before=guessed["right_before"],
             after=guessed["right_after"],
             **about,

@@ -37,7 +37,6 @@ from sightline.report.first_screen import odd_lines, public_line
 from sightline.report.wording import said
 from sightline.tables.overlaps import PeopleBehind
 from sightline.tables.published import without_queries
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 MOST_MORE = 1_000  # copies that are looked for
@@ -243,7 +242,7 @@ def needed_whatever_the_noise(past: History) -> tuple[AssumptionName, ...]:
     """The assumptions that a plan of all releases has to list, since its table cannot show them."""
     findings = find(past.plan, past.membership)
     needed = {one.name for one in _Needed.of(past, findings).by(findings, whatever_the_noise=True)}
-    counts = findings.pricing.exact.any() and past.plan.data.secret_kind is not SecretKind.NUMBER
+    counts = findings.pricing.exact.any() and not past.plan.data.secret_kind.measured
     if counts and past.whole_answers() is None:  # then its table has other counts than were published
         needed.add(AssumptionName.COUNT_RULES)
     return tuple(sorted(needed))
@@ -312,7 +311,7 @@ def _not_found(past: History, findings: Findings, unfit: int) -> tuple[Unverifie
 
 def _tells_people(past: History) -> bool:
     """Whether values are so many that a sum that has not changed is no chance."""
-    return past.plan.data.secret_kind is SecretKind.NUMBER and not past.membership.occurring.few
+    return past.plan.data.secret_kind.measured and not past.membership.occurring.few
 
 
 def _same_values(kept: Unchanged) -> str:

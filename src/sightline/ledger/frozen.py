@@ -213,7 +213,7 @@ def _condition(aggregate: Aggregate, column: str, kind: SecretKind) -> str:
             return f"{column} {'>=' if aggregate.closed[0] else '>'} {aggregate.levels[0]!r}"
         case "band":
             return answers_yes(column, _parameter(aggregate))
-        case "value" if kind is SecretKind.BOOLEAN:
+        case "value" if kind.two_values:
             return column
     return ""
 
@@ -361,7 +361,7 @@ def _worth(plan: Plan, membership: Membership, rows: RowRecords, key: PeopleKey)
     if not plan.rules.of_values:
         return key.hashes(()), np.zeros(0)
     require(
-        membership.contributions <= 1 and plan.data.secret_kind is SecretKind.NUMBER,
+        membership.contributions <= 1 and plan.data.secret_kind.measured,
         "numbers of persons with one row each, for dominance and p over the entries of a ledger",
         got=f"up to {membership.contributions:,} rows each" if membership.contributions > 1 else "no number",
         fix="make one row of each by [data] sql",

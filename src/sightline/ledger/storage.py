@@ -25,7 +25,6 @@ from sightline.ledger.folder import LedgerFolder
 from sightline.ledger.frozen import FrozenGroups, Hashes
 from sightline.ledger.history import KNOWN, History
 from sightline.tables.sql.fragments import literal, quoted
-from sightline.tables.subject import SecretKind
 
 if TYPE_CHECKING:
     import duckdb
@@ -195,7 +194,7 @@ def write_table(past: History, path: Path) -> None:
         "label": np.array([labels[one] for one in rows.person.tolist()], dtype=object),
         KNOWN: rows.known,
     }
-    if data.secret_kind is SecretKind.NUMBER:
+    if data.secret_kind.measured:
         value, columns["value"] = "value", _fitted(past)
     else:
         columns["value"] = _answers(past)

@@ -187,7 +187,7 @@ def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) ->
 def _mean(linear: Lowered) -> float:
     """The mean of one record's value, or of an indicator."""
     prior = linear.prior
-    return prior.number.mean if prior.kind is SecretKind.NUMBER else prior.share
+    return prior.number.mean if prior.kind.measured else prior.share
 
 
 def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generator) -> FloatArray:
@@ -204,6 +204,6 @@ def _drawn(linear: Lowered, shape: tuple[int, int], generator: np.random.Generat
 
 def _of_category(linear: Lowered, values: FloatArray, category: int) -> FloatArray:
     """The values themselves, or the indicators of a category."""
-    if linear.prior.kind is not SecretKind.CATEGORY:
+    if linear.prior.kind.summed:
         return values
     return np.asarray(values == category, dtype=np.float64)

@@ -42,7 +42,6 @@ from sightline.rehearsing.publication import (
 )
 from sightline.rehearsing.result import CONFIDENCE, AttackKind, Coverage, Guess, Rehearsal
 from sightline.tables.records import secrets_of
-from sightline.tables.subject import SecretKind
 
 _MOST_DRAWS = 200_000_000  # values drawn from the prior, over all repetitions
 _MOST_REPETITIONS = 1_000_000
@@ -223,7 +222,7 @@ class _Attacked:
             notes.append(
                 "Records have several rows: guesses are at single rows, and at the combination of a record's "
                 "rows of which least remains, scaled so that no row counts more than once."
-                if self.findings.prior.kind is not SecretKind.CATEGORY
+                if self.findings.prior.kind.summed
                 else "Records have several rows: each guess is at one row, and none at several together."
             )
         if membership.clipped:
@@ -317,7 +316,7 @@ class _Attacked:
     ) -> list[dict[str, Any]]:
         """What the best linear attacks on some targets guess, and what their repetitions showed."""
         prior = found.linear.prior
-        unimodal = prior.kind is SecretKind.NUMBER and prior.number.has_density
+        unimodal = prior.kind.measured and prior.number.has_density
         attack = best_linear(found, targets)
         return self._stated(
             attack,

@@ -150,7 +150,7 @@ def _sharpest(now: AuditResult, before: AuditResult) -> Iterator[str]:
 
 def _kept(result: AuditResult, least: Uncertainty) -> str:
     text = f"{least} of the variance ({least.of_stddev} of the standard deviation"
-    if result.sharpest and result.kind == "number":
+    if result.sharpest and result.secret_kind.measured:
         stddev = result.sharpest.before
         text += f", ± {number_bracket(least.stddev_lower * stddev, least.stddev_upper * stddev)}"
     return text + ")"

@@ -339,7 +339,7 @@ def about_line(result: AuditResult) -> str:
 
 def exposed_title(result: AuditResult) -> str:
     """Above the most exposed: how many there are."""
-    several = result.exposed_in_all > 1 and result.kind != "category"  # which lists a record in each category
+    several = result.exposed_in_all > 1 and result.secret_kind.summed  # which lists a record in each category
     return f"Most exposed{f' of {result.exposed_in_all:,}' * several}, {known_head(result)}, and how"
 
 
@@ -506,11 +506,11 @@ def _sentence(one: Unverified, result: AuditResult) -> str:
 def _settled(one: Unverified, result: AuditResult) -> str:
     accept = f'accept = ["{one.name.value}"]'
     by = _SETTLED_BY.get(one.name, "").replace("{secret}", one_line(result.secret))
-    if one.name is AssumptionName.CLIPPED and result.kind == "category":
+    if one.name is AssumptionName.CLIPPED and not result.secret_kind.summed:
         by = "Declare them as categories"
-    if one.name is AssumptionName.HOMOGENEOUS and result.kind == "category":
+    if one.name is AssumptionName.HOMOGENEOUS and not result.secret_kind.summed:
         by = "Publish coarser groups there, add noise"  # categories have even chances
-    if one.name is AssumptionName.FEW_VALUES and result.kind == "category":
+    if one.name is AssumptionName.FEW_VALUES and not result.secret_kind.summed:
         by = "Leave categories out that nobody can have"
     by = by.replace("{prior}", _PRIORS.get(result.kind, "prior"))
     if one.name in NOT_ACCEPTED:

@@ -159,9 +159,9 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     )
     screen.print(f"[bold]{title}[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    ranged = ["of range"] if result.kind == "number" else []
+    ranged = ["of range"] if result.secret_kind.measured else []
     guesses = any(one.right_after is not None for one in result.exposed)
-    known = ["known to"] if result.kind == "number" else ["guessed right"] * guesses
+    known = ["known to"] if result.secret_kind.measured else ["guessed right"] * guesses
     for name in ("who", "error", *ranged, "remains", "of ±", *known):
         first = name == "who"
         table.add_column(name, justify="left" if first else "right", no_wrap=not first, overflow="fold")
@@ -182,8 +182,8 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
         "  [dim]error: of the best unbiased attack; remains: the share of the variance that the best attack "
         "leaves; of ±: the same of the standard deviation[/]"
     )
-    if result.kind != "number" and guesses:
-        which = ", whichever category it is" if result.kind == "category" else ""
+    if not result.secret_kind.measured and guesses:
+        which = ", whichever category it is" if not result.secret_kind.summed else ""
         screen.print(f"  [dim]guessed right: how often the best guess at the value is right{which}[/]")
 
 
@@ -391,7 +391,7 @@ def _remarks(result: AuditResult) -> list[str]:
         without = count(result.dropped, "row is", "rows are")
         remarks.append(f"{without} left out, without a secret or a key (for the owner only)")
     if result.clipped:
-        where = "bounds: clipped to them" if result.kind == "number" else "categories"
+        where = "bounds: clipped to them" if result.secret_kind.measured else "categories"
         outside = count(result.clipped, "value is", "values are")
         remarks.append(f"{outside} outside the {where} (for the owner only)")
     remarks += [f"{one_line(line)} (for the owner only)" for line in result.looks_odd or ()]
@@ -409,7 +409,7 @@ def _who(place: int, exposed: Exposed) -> str:
 
 def _known(exposed: Exposed, result: AuditResult) -> str:
     """How closely a value is known, or how often a guess at it is right."""
-    return still_known(exposed, result) if result.kind == "number" else guessed(exposed, result)
+    return still_known(exposed, result) if result.secret_kind.measured else guessed(exposed, result)
 
 
 def _of_range(exposed: Exposed) -> str:

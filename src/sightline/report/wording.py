@@ -39,6 +39,7 @@ from sightline.format import (
     percent_stated,
 )
 from sightline.privacy.registry import accountant_of_cost
+from sightline.tables.subject import SecretKind
 
 # What changes the direction of writing.
 _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -268,7 +269,7 @@ def known_to(exposed: Exposed, result: AuditResult) -> str:
         return NOT_BOUNDED
     if (total := exposed.total) is not None:
         return f"total {after_words(total.before, total.after_lower, total.after_upper)}"
-    if result.kind == "number" and exposed.about is None:
+    if result.secret_kind.measured and exposed.about is None:
         return still_known(exposed, result)
     return one_line(said("", left, f" is left{said(' of whether ', exposed.about)}"))
 
@@ -276,7 +277,7 @@ def known_to(exposed: Exposed, result: AuditResult) -> str:
 def known_head(result: AuditResult) -> str:
     """Above what is known of the most exposed; of few values how often a guess is right."""
     before = next((one.right_before for one in result.exposed if one.right_before is not None), None)
-    if result.kind == "number":
+    if result.secret_kind.measured:
         return "known to"
     return "what is left" if before is None else f"guessed right ({percent(before)} before)"
 
@@ -288,7 +289,7 @@ def guessed(exposed: Exposed, result: AuditResult) -> str:
     before, after = exposed.right_before, exposed.right_after
     if before is None or after is None:
         return ""
-    two_values = result.kind == "boolean" or exposed.about is not None
+    two_values = result.secret_kind.two_values or exposed.about is not None
     return guess_words(before, after, exposed.remaining_uncertainty if two_values else None)
 
 
@@ -504,13 +505,13 @@ def unverified_line(one: Unverified) -> str:
 
 def domain_words(result: AuditResult) -> str:
     """What the secret can be."""
-    match result.kind:
-        case "number":
+    match result.secret_kind:
+        case SecretKind.NUMBER:
             low, high = result.bounds
             return f"a number from {number(low, 6)} to {number(high, 6)}"
-        case "boolean":
+        case SecretKind.BOOLEAN:
             return "yes or no"
-        case _:
+        case SecretKind.CATEGORY:
             return f"one of {result.category_count or 'several'} categories"
 
 
@@ -621,7 +622,9 @@ def _line(result: AuditResult) -> str:
         )
     of_stddev = 100 * math.sqrt(verdict.limit)
     variance = f"variance ({number_ends(of_stddev, of_stddev)[0]} % of the ±)"
-    share = f"{percent_stated(verdict.limit)} of the {variance if result.kind == 'number' else 'uncertainty'}"
+    share = (
+        f"{percent_stated(verdict.limit)} of the {variance if result.secret_kind.measured else 'uncertainty'}"
+    )
     asked = said(", or of whether ", result.least_about)
     if verdict.known_to is not None:
         return _closeness_line(result, everyone)
@@ -781,7 +784,7 @@ def _guessed(result: AuditResult, view: SharpestView) -> str:
     before, after = view.right_before, view.right_after
     if before is None or after is None:
         return ""
-    two_values = result.kind == "boolean" or result.least_about is not None
+    two_values = result.secret_kind.two_values or result.least_about is not None
     words = guess_words(before, after, result.least_remaining_uncertainty if two_values else None)
     return words if words == NOT_BOUNDED else f"right {words}"
 
@@ -793,7 +796,7 @@ def before_after(result: AuditResult) -> BeforeAfter:
         return BeforeAfter()
     before, after, guessed = view.right_before, view.right_after, _guessed(result, view)
     # Of a yes or no about a number nothing may be shown: the number itself is known to so much.
-    silent = guessed == NOT_BOUNDED and result.kind == "number" and view.after_lower > 0
+    silent = guessed == NOT_BOUNDED and result.secret_kind.measured and view.after_lower > 0
     if before is not None and after is not None and not silent:
         return BeforeAfter(
             numbers=(f"right {percent(before)}", guessed),

@@ -33,7 +33,7 @@ from sightline.tables.sql.fragments import drawn, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import MOST_VALUES, Schema, SecretKind, Subject
+from sightline.tables.subject import MOST_VALUES, Schema, Subject
 from sightline.values import frozen
 
 
@@ -322,7 +322,7 @@ def _signatures(
     There are no sums of categories.
     """
     names = counted.names
-    summed = counted.subject.kind is not SecretKind.CATEGORY
+    summed = counted.subject.kind.summed
     answer = engine.fetch(signature_query(counted, in_order=True, sums=summed))
     counts = _whole(answer["n"])
     known_counts = _whole(answer["known"]) if counted.known else np.zeros(len(counts), dtype=np.int64)

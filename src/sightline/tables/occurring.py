@@ -28,7 +28,7 @@ from sightline.tables.rows import RowCounts, Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import drawn, literal, quoted
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import SecretKind, Subject
+from sightline.tables.subject import Subject
 from sightline.values import frozen
 
 FEW_VALUES = 20  # distinct values of a number that an attacker can round to
@@ -59,7 +59,7 @@ def occurring(engine: Engine, rows: Rows, subject: Subject, counts_of_rows: RowC
         met = set(answer["k"].tolist())
         unused = tuple(name for name in subject.categories if name not in met)
         return Occurring(unused=unused, repeating=repeating)
-    if subject.kind is not SecretKind.NUMBER:
+    if not subject.kind.measured:
         return Occurring(repeating=repeating)
     numbers = _spread(engine, rows, clipped_secret(rows, subject), subject, present)
     return replace(numbers, repeating=repeating)
@@ -73,7 +73,7 @@ def occurring_levels(
     Whoever knows how the rows of a record differ from its level learns the level. Rows that are spread evenly
     may have levels that are few, in clusters, or such that totals are whole.
     """
-    several = counts_of_rows.contributions > 1 and subject.kind is SecretKind.NUMBER
+    several = counts_of_rows.contributions > 1 and subject.kind.measured
     blocks = ("", *subject.blocks) if several and not isfinite(subject.known_within) else ()
     return {block: _levels(engine, rows, subject, block) for block in blocks}
 
@@ -339,7 +339,7 @@ def public_columns(
     listed += [f"{text} AS c{place}" for place, text in enumerate(texts.values())]
     some = f" WHERE {drawn(audited.record, most / rows)}" if rows > most else ""
     answer = engine.fetch(f"SELECT {', '.join(listed)} FROM {audited.source(*texts.values())}{some}")
-    ordered, secret = subject.kind is SecretKind.NUMBER, answer["secret"]
+    ordered, secret = subject.kind.measured, answer["secret"]
     codes, record = _codes(secret), _codes(answer["record"])
     derived = []
     for place, name in enumerate(texts):

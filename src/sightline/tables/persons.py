@@ -19,7 +19,6 @@ from sightline.tables.occurring import MOST_COUNTED
 from sightline.tables.rows import Rows
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.subject import SecretKind
 
 # Pairs of a kind of person and a signature: they are sorted in memory.
 _MOST_PAIRS = 100_000_000
@@ -201,7 +200,7 @@ def _values(engine: Engine, counted: CountedTable) -> tuple[int, int, float, dic
     Independent rows with the table's frequencies :math:`p_v` hold one value in all n rows with probability
     :math:`\sum_v p_v^n \le (\sum_v p_v^2)^{n/2}`.
     """
-    rows, boolean = counted.rows, counted.subject.kind is SecretKind.BOOLEAN
+    rows, boolean = counted.rows, counted.subject.kind.two_values
     value = f"CASE WHEN {rows.secret} THEN 1 ELSE 0 END" if boolean else rows.secret
     each = (
         f"SELECT COUNT(*) AS n, MIN({value}) AS low, MAX({value}) AS high "

@@ -22,7 +22,7 @@ from sightline.tables.sql.data_query import ROWS_BEHIND
 from sightline.tables.sql.fragments import PER_QUERY, answers_yes, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import SecretKind, Subject
+from sightline.tables.subject import Subject
 from sightline.values import frozen
 
 
@@ -31,7 +31,7 @@ def row_values(engine: Engine, counted: CountedTable) -> RowValues:
 
     Rows are sorted by signature, then by value, so their order does not identify records.
     """
-    if counted.subject.kind is SecretKind.CATEGORY:
+    if not counted.subject.kind.summed:
         refuse(
             "a numeric or boolean secret",
             got="a text secret",
@@ -59,7 +59,7 @@ def signature_totals(
     coded, names = counted.coded(f"{counted.unknown(value)} AS v"), counted.names
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
-    if subject.kind is not SecretKind.CATEGORY or question is not None:
+    if subject.kind.summed or question is not None:
         grouped = f" GROUP BY {by}" if by else ""
         answer = engine.fetch(f"SELECT {SUM_OF_V} FROM ({coded}) AS coded{grouped}{order}")
         return answer["total"].astype(np.float64)[:, None]
@@ -105,7 +105,7 @@ def row_records(engine: Engine, counted: CountedTable, *, of: str = "") -> RowRe
     ranked = counted.ranked(f"{counted.value} AS x", f"{counted.is_known} AS v")
     where = f" WHERE {of}" if of else ""
     answer = engine.fetch(f"SELECT r, s, x, v FROM ({ranked}) AS ranked{where} ORDER BY r, s, x")
-    key, number = answer["r"], counted.subject.kind is not SecretKind.CATEGORY
+    key, number = answer["r"], counted.subject.kind.summed
     return RowRecords(
         keys=list(map(str if key.dtype.kind in "iu" else key_text, key.tolist())),
         person=np.cumsum(np.append(False, key[1:] != key[:-1])[: key.size]),

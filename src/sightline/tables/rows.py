@@ -167,7 +167,7 @@ def counted_rows(engine: Engine, rows: Rows, subject: Subject, counts: RowCounts
     if not counts.complete:
         return rows
     secret = rows.secret
-    if subject.kind is SecretKind.NUMBER:  # all are finite
+    if subject.kind.measured:  # all are finite
         column = find_column(engine.columns(), subject.secret)
         secret = f"CAST({quoted(DATA)}.{quoted(column.name)} AS DOUBLE)"
     return replace(rows, secret=secret, complete=True, within=counts.clipped == 0)
@@ -270,7 +270,7 @@ def check_declared(engine: Engine, subject: Subject) -> None:
                 got=f'"{subject.secret}" as both',
                 fix="name two columns",
             )
-        if subject.kind is SecretKind.NUMBER and column.kind is ColumnKind.TEXT:
+        if subject.kind.measured and column.kind is ColumnKind.TEXT:
             refuse(
                 "a column of numbers",
                 got=_text_column(engine, column),

@@ -35,7 +35,6 @@ from sightline.tables.membership import (
 from sightline.tables.occurring import occurring as occurring_values
 from sightline.tables.occurring import occurring_levels
 from sightline.tables.persons import person_lines
-from sightline.tables.subject import SecretKind
 from sightline.values import frozen
 
 
@@ -175,7 +174,7 @@ class TablePass:
 def why_not_streamed(counted: CountedTable) -> str | None:
     """Why a table has to be read into memory as a whole; none if it can be streamed."""
     reasons = {
-        "the secret is a category": counted.subject.kind is SecretKind.CATEGORY,
+        "the secret is a category": not counted.subject.kind.summed,
         "moments or thresholds are published": any(
             part.feature is not Feature.VALUE for part in counted.partitions
         ),

@@ -20,11 +20,49 @@ MOST_VALUES = 1_000  # categories or bands of the secret that a release lists on
 
 
 class SecretKind(Enum):
-    """What kind of value the secret is."""
+    """What kind of value the secret is.
+
+    A kind is a row of :data:`KINDS`: whoever treats one otherwise than another asks its row, so that a new
+    kind cannot be taken for an old one. What no row can say is a ``match``: mypy lists those that lack one.
+    """
 
     NUMBER = "number"
     BOOLEAN = "boolean"
     CATEGORY = "category"
+
+    @property
+    def measured(self) -> bool:
+        """Whether a value lies between bounds, in a unit in which it can be known more or less closely.
+
+        Else it is one of few values, which are guessed: right or wrong.
+        """
+        return KINDS[self].measured
+
+    @property
+    def summed(self) -> bool:
+        """Whether a row enters sums with its own value, a yes as 1; else with an indicator for each value."""
+        return KINDS[self].summed
+
+    @property
+    def two_values(self) -> bool:
+        """Whether a value is a yes or a no: one says what the other does, and their odds can be stated."""
+        return KINDS[self].two_values
+
+
+@frozen(eq=True)
+class KindFacts:
+    """What sets a kind of secret apart: see the properties of :class:`SecretKind`."""
+
+    measured: bool
+    summed: bool
+    two_values: bool
+
+
+KINDS = {
+    SecretKind.NUMBER: KindFacts(measured=True, summed=True, two_values=False),
+    SecretKind.BOOLEAN: KindFacts(measured=False, summed=True, two_values=True),
+    SecretKind.CATEGORY: KindFacts(measured=False, summed=False, two_values=False),
+}
 
 
 @frozen(eq=True)
