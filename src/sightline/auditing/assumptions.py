@@ -331,8 +331,8 @@ def _of_alike(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> t
     """Groups that are all alike, and values so few that attackers can round."""
     membership, data = findings.membership, findings.plan.data
     most = max((cell.rows for cell in homogeneous), default=0)
-    found = max(map(few_values, findings.every_belief), key=lambda one: one.count)
-    which, figures = _which_values(findings, found)
+    values = max(map(few_values, findings.every_belief), key=lambda one: one.count)
+    which, figures = _which_values(findings, values)
     return (
         AssumptionCase(
             case=Case.ALIKE,
@@ -357,7 +357,7 @@ def _of_alike(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> t
         AssumptionCase(
             case=which,
             name=AssumptionName.FEW_VALUES,
-            count=found.count,
+            count=values.count,
             figures=figures,
         ),
     )

@@ -71,8 +71,8 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
     """Whether the noise is proven to keep to the plan's budget; and why, or why not."""
     epsilon, name = plan.privacy.epsilon, plan.privacy.accountant
     if pricing.releases:
-        found = accountant_named(name, plan.privacy.budget).validity(pricing.releases)
-        proven, why = found.ok, [fact(Proof.THEOREM, note=found.note)]
+        validity = accountant_named(name, plan.privacy.budget).validity(pricing.releases)
+        proven, why = validity.ok, [fact(Proof.THEOREM, note=validity.note)]
         if pricing.releases < pricing.multipliers.size:
             proven, why = False, [fact(Proof.OUTSIDE_THE_BUDGET), *why]
     else:
@@ -185,7 +185,7 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     asked = shared_noise(rules, findings.membership, findings.pricing)
     key = {name: (rule.law, asked[name]) for name, rule in rules.items()}
     assessed = {key[plan.privacy.accountant]: own}
-    found = []
+    listed = []
     for number, (name, rule) in enumerate(rules.items()):
         if key[name] not in assessed:
             assessed[key[name]] = min(
@@ -193,7 +193,7 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
                 key=lambda one: (not one, one.least.lower),
             )
         one = assessed[key[name]]
-        found.append(
+        listed.append(
             Alternative(
                 accountant=name,
                 noise_multiplier=math.sqrt(asked[name]),
@@ -204,7 +204,7 @@ def alternatives(findings: Findings) -> tuple[Alternative, ...]:
             )
         )
         report("accountants", (number + 1) / len(rules))
-    return tuple(found)
+    return tuple(listed)
 
 
 def _with_accountant(findings: Findings, accountant: str) -> LinearFindings:

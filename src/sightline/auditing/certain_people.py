@@ -77,10 +77,10 @@ class PublishedCounts:
         these numbers takes its place. If there is none, how many people are not decided.
         """
         membership, pricing, plan = findings.membership, findings.pricing, findings.plan
-        found = known_sums(findings, totals, linear_partitions(membership))
-        if not found or not found[0].totals.size:
+        known = known_sums(findings, totals, linear_partitions(membership))
+        if not known or not known[0].totals.size:
             return 0
-        sums = found[0]
+        sums = known[0]
         lines = np.flatnonzero(pricing.exact[sums.cells])
         if not lines.size:
             return 0
@@ -157,8 +157,8 @@ class PublishedCounts:
     @property
     def by_chance(self) -> BoolArray:
         """Numbers that chance changes; the sizes of signatures are not among them."""
-        found = np.array([rule.by_chance for rule in self.rules], dtype=np.bool_) & ~self.published
-        return np.append(found, np.zeros(self.intervals.low.size - found.size, dtype=np.bool_))
+        of_cells = np.array([rule.by_chance for rule in self.rules], dtype=np.bool_) & ~self.published
+        return np.append(of_cells, np.zeros(self.intervals.low.size - of_cells.size, dtype=np.bool_))
 
     def without_chance(self) -> CountIntervals:
         """The intervals of the numbers that no chance changes; the others may be anything."""
@@ -231,11 +231,11 @@ class _Kinds:
 
 def _published_values(findings: Findings, rules: tuple[CountRule, ...]) -> dict[int, float]:
     """The published value of every cell of which a file says it."""
-    found = dict[int, float]()
+    values = dict[int, float]()
     for query, release in enumerate(findings.plan.releases):
         if release.numbers:
-            found |= values_of(release.numbers, release.name, findings.membership, query, rules)
-    return found
+            values |= values_of(release.numbers, release.name, findings.membership, query, rules)
+    return values
 
 
 def _check_published(
@@ -284,21 +284,23 @@ def certain_report(
     """
     if findings.plan.data.only_guarantee:  # others might be in the table
         return None
-    rows, found = findings.row_by_row, list[CertainReport]()
+    rows, reports = findings.row_by_row, list[CertainReport]()
     for one in (rows, *rows.questions):
         if not one.linear or one.prior.kind.measured or one.streamed:
             continue
         counts = PublishedCounts.of(one, totals(one.question))
         if isinstance(counts, PublishedCounts):
-            found.append(_report(counts, keys, of))
+            reports.append(_report(counts, keys, of))
         elif counts:
-            found.append(CertainReport(undecided=counts))
+            reports.append(CertainReport(undecided=counts))
         if counts and one.membership.persons.may_stay and not one.membership.persons.constant:
-            found.append(CertainReport(undecided=_told_if_values_stay(one, totals(one.question))))
-    if not found:
+            reports.append(CertainReport(undecided=_told_if_values_stay(one, totals(one.question))))
+    if not reports:
         return None
-    worst = max(found, key=lambda one: (one.people, one.draws[0], one.by_draw, one.undecided, one.ruled_out))
-    groups = sorted((group for one in found for group in one.groups), key=lambda group: group.people)
+    worst = max(
+        reports, key=lambda one: (one.people, one.draws[0], one.by_draw, one.undecided, one.ruled_out)
+    )
+    groups = sorted((group for one in reports for group in one.groups), key=lambda group: group.people)
     return worst.model_copy(update={"groups": tuple(groups[:MOST_LISTED])})
 
 
@@ -307,8 +309,8 @@ def _told_if_values_stay(findings: Findings, totals: FloatArray) -> int:
     counts = PublishedCounts.of(findings, totals, may_stay=True)
     if not isinstance(counts, PublishedCounts):
         return counts
-    found = decide(counts.intervals)
-    return counts.people(counts.told(found) | found.undecided)
+    decisions = decide(counts.intervals)
+    return counts.people(counts.told(decisions) | decisions.undecided)
 
 
 def with_likely(report: CertainReport | None, findings: Findings, totals: Totals) -> CertainReport | None:
@@ -360,14 +362,14 @@ def _report(counts: PublishedCounts, keys: Keys, of: tuple[Sequence[int], Sequen
             rng = np.random.default_rng(_SEED)
             each = [decide(counts.drawn(rng)) for _ in range(_DRAWS)]
             draws = sum(bool((counts.told(one) & possible).any()) for one in each), _DRAWS
-    told = counts.told(sure) & asked
-    ruled_out = sure.certain & ~told & asked
+    certain = counts.told(sure) & asked
+    ruled_out = sure.certain & ~certain & asked
     if counts.categories > 1:  # of whom the value is told, everything else is ruled out
-        ruled_out &= ~np.repeat(told.reshape(-1, counts.categories).any(axis=1), counts.categories)
-    order = np.flatnonzero(told)
+        ruled_out &= ~np.repeat(certain.reshape(-1, counts.categories).any(axis=1), counts.categories)
+    order = np.flatnonzero(certain)
     order = order[np.argsort(counts.intervals.sizes[order], kind="stable")][:MOST_LISTED]
     return CertainReport(
-        people=counts.people(told),
+        people=counts.people(certain),
         ruled_out=counts.people(ruled_out),
         undecided=counts.people(undecided & asked),
         by_draw=by_draw,

@@ -151,7 +151,7 @@ def _block(key: str, node: _Node) -> _Node:
 
 def _relations(table: str, data: _Node, nodes: Mapping[str, _Node], dialect: str) -> dict[str, str]:
     """What the plan calls each relation that a release may read: the table, and its public tables."""
-    found = {_relation(table, nodes[table], dialect): SOURCE if data.get("sql") else DATA}
+    relations = {_relation(table, nodes[table], dialect): SOURCE if data.get("sql") else DATA}
     for name in _mapping(data.get("tables")):
         homes = [key for key, node in nodes.items() if node.get("name") == name and node.get("relation_name")]
         require_plan(
@@ -159,8 +159,8 @@ def _relations(table: str, data: _Node, nodes: Mapping[str, _Node], dialect: str
             f"one model, seed or source of the name {_shown(name)}, as in meta.sightline.data.tables",
             got=f"{len(homes)}",
         )
-        found[_relation(homes[0], nodes[homes[0]], dialect)] = str(name)
-    return found
+        relations[_relation(homes[0], nodes[homes[0]], dialect)] = str(name)
+    return relations
 
 
 def _relation(key: str, node: _Node, dialect: str) -> str:

@@ -58,10 +58,10 @@ def few_values(findings: Findings) -> ValuesToRoundTo:
     membership, belief = findings.membership, findings.belief
     level = None if belief.by_row else membership.levels.get(belief.block)
     spreads = [(membership.occurring, False), *([(level, True)] if level else [])]
-    found = [ValuesToRoundTo(count=_few(findings, one), spread=one, of_level=of) for one, of in spreads]
-    if any(one.count for one in found):
-        return max(found, key=lambda one: one.count)
-    wide = [replace(one, count=_clusters(findings, one.spread), wide=True) for one in found]
+    candidates = [ValuesToRoundTo(count=_few(findings, one), spread=one, of_level=of) for one, of in spreads]
+    if any(one.count for one in candidates):
+        return max(candidates, key=lambda one: one.count)
+    wide = [replace(one, count=_clusters(findings, one.spread), wide=True) for one in candidates]
     return max(wide, key=lambda one: one.count)
 
 
@@ -107,24 +107,24 @@ def _listed(found: Occurring, points: tuple[float, ...]) -> bool:
 
 def unused_categories(findings: Findings) -> int:
     """How many declared categories occur in no row, if records do not keep the limit without them."""
-    found, categories = findings.membership.occurring, findings.plan.data.categories
-    if not found.unused or not findings.linear:
+    occurring, categories = findings.membership.occurring, findings.plan.data.categories
+    if not occurring.unused or not findings.linear:
         return 0
-    used = tuple(name for name in categories if name not in found.unused)
+    used = tuple(name for name in categories if name not in occurring.unused)
     if len(used) > 1:
         data = findings.plan.data.model_copy(update={"categories": used})
         plan = findings.plan.model_copy(update={"data": data})
         if not linear_findings(plan, findings.membership, findings.pricing).below_limit:
             return 0
-    return len(found.unused)
+    return len(occurring.unused)
 
 
 def unequal_sums(findings: Findings) -> int:
     """Records that are not shown to keep the limit if sums are spread by how many rows they add up."""
-    found = findings.by_rows_behind
-    if found is None:
+    by_rows = findings.by_rows_behind
+    if by_rows is None:
         return findings.judged if findings.membership.adds_up and findings.linear else 0
-    return found.below_limit
+    return by_rows.below_limit
 
 
 def looks_odd(findings: Findings) -> Iterator[Fact]:

@@ -67,25 +67,25 @@ class FewPeople:
 
 def with_few_people(membership: Membership, behind: PeopleBehind, most: int) -> FewPeople:
     """Every number, and every difference of two or three that overlap, with fewer than ``most`` people."""
-    found = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_SQUARE else 1)
+    behind_few = FewPeople(cells=[], people=[], numbers=3 if len(membership.cells) <= MOST_SQUARE else 1)
     sizes, marks = behind.sizes, behind.marks
     for cells in comparable(membership, np.ones(len(membership.cells), dtype=np.bool_)):
         asked = [cells[:, None]]
-        if found.numbers > 1:
+        if behind_few.numbers > 1:
             weight = behind.together[np.ix_(cells, cells)]
             threes, numbers = _few_threes(weight, most - 0.5, behind.least / 2)
             asked += [cells[_few_pairs(weight, most - 0.5, behind.least / 2)], cells[threes]]
-            found = replace(found, numbers=min(numbers, found.numbers))
+            behind_few = replace(behind_few, numbers=min(numbers, behind_few.numbers))
         for one in asked:
             people = sizes[one[:, 0]] if one.shape[1] == 1 else behind.people(one)
             few = np.flatnonzero((people > 0) & (people < most))
             first, *others = marks[one[few]].T
             for place, mark in zip(few.tolist(), (first - sum(others)).tolist(), strict=True):
-                if not found.tells(mark):
-                    found.marks.update(times * mark % 2**64 for times in (1, -1, 2, -2))
-                    found.cells.append(tuple(one[place].tolist()))
-                    found.people.append(int(people[place]))
-    return found
+                if not behind_few.tells(mark):
+                    behind_few.marks.update(times * mark % 2**64 for times in (1, -1, 2, -2))
+                    behind_few.cells.append(tuple(one[place].tolist()))
+                    behind_few.people.append(int(people[place]))
+    return behind_few
 
 
 def _few_pairs(weight: FloatArray, most: float, nothing: float) -> IndexArray:
@@ -136,10 +136,10 @@ def sums(behind: PeopleBehind, chosen: BoolArray) -> tuple[list[Sum], int]:
     """Every number and difference of the chosen cells that is a sum, of those over the same rows the first;
     how many were compared at a time.
     """
-    found, numbers = sums_over_same_rows(behind, chosen)
+    over_same_rows, numbers = sums_over_same_rows(behind, chosen)
     # Weights of 1 are a weight too: a plain sum and a weighted one over the same rows are one.
     first: dict[tuple[bytes, bytes], Sum] = {}
-    for alike in found:
+    for alike in over_same_rows:
         first.setdefault((alike[0].signatures.tobytes(), alike[0].weights.tobytes()), alike[0])
     return list(first.values()), numbers
 
@@ -152,7 +152,7 @@ def sums_over_same_rows(
 
     With what is known of every cell, ``ends``, also totals less all of their parts but one.
     """
-    found: dict[tuple[int, bytes, bytes], list[Sum]] = {}
+    by_rows: dict[tuple[int, bytes, bytes], list[Sum]] = {}
     numbers, listed = 3 if len(chosen) <= MOST_SQUARE else 1, PeopleInMemory(membership=behind.membership)
     for feature, cells in enumerate(comparable(behind.membership, chosen)):
         asked, weights = [cells[:, None]], _weights_in(behind.membership, cells)
@@ -166,8 +166,8 @@ def sums_over_same_rows(
         for one in asked:
             for each in _sums_among(listed, one, weights):
                 same = (feature, each.signatures.tobytes(), each.weights.tobytes())
-                found.setdefault(same, []).append(each)
-    return list(found.values()), numbers
+                by_rows.setdefault(same, []).append(each)
+    return list(by_rows.values()), numbers
 
 
 def _sums_among(listed: PeopleInMemory, combinations: IndexArray, weights: FloatArray) -> Iterator[Sum]:
@@ -217,11 +217,11 @@ def _totals_less_others(
 
 def _weights_in(membership: Membership, cells: IndexArray) -> FloatArray:
     """The weight of every signature in numbers that have the same weights."""
-    found = np.ones(len(membership.counts))
+    weights = np.ones(len(membership.counts))
     for p in {membership.cells[cell].partition for cell in cells.tolist()} & membership.weights.keys():
         inside = membership.positions(p) >= 0
-        found[inside] = membership.weights_in(p)[inside]
-    return found
+        weights[inside] = membership.weights_in(p)[inside]
+    return weights
 
 
 def _inside(weight: FloatArray, nothing: float) -> BoolArray:
@@ -237,9 +237,9 @@ def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int
     in c, and every row in both of them in a.
     """
     size, parts = np.diagonal(weight), _inside(weight, nothing)
-    found, counted = [np.zeros((0, 3), dtype=np.intp)], 0
+    threes, counted = [np.zeros((0, 3), dtype=np.intp)], 0
     if float(len(weight)) ** 3 > MOST_FACTORISED**3:
-        return found[0], 2
+        return threes[0], 2
     for a in reported(range(len(weight)), "looking for sums"):
         split = parts[:, a][:, None] & parts[:, a] & (weight <= nothing)
         cover = (weight[a][:, None] + weight[a] >= size[a] - nothing) & (
@@ -247,8 +247,8 @@ def _threes_of_sums(weight: FloatArray, nothing: float) -> tuple[IndexArray, int
         )
         cover[a] = cover[:, a] = False
         pairs = np.argwhere(np.triu(split | (cover & cover.T), 1))
-        found.append(np.column_stack([np.full(len(pairs), a), pairs]))
+        threes.append(np.column_stack([np.full(len(pairs), a), pairs]))
         counted += len(pairs)
         if counted > AT_A_TIME:  # people are counted behind each
-            return found[0], 2
-    return np.concatenate(found), 3
+            return threes[0], 2
+    return np.concatenate(threes), 3

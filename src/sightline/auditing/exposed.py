@@ -423,11 +423,11 @@ def _in_order(values: set[str]) -> list[str]:
     try:
         return sorted(values, key=float)
     except ValueError:
-        found = [_SORTED_AS_TEXT.fullmatch(value) for value in values]
+        matches = [_SORTED_AS_TEXT.fullmatch(value) for value in values]
         shapes = {(len(value), value.rstrip("0123456789")) for value in values}
-        dates = all(one and one.group(2) is None for one in found)
+        dates = all(one and one.group(2) is None for one in matches)
         alike = len({len(value) for value in values}) == 1
-        return sorted(values) if alike and all(found) and (dates or len(shapes) == 1) else []
+        return sorted(values) if alike and all(matches) and (dates or len(shapes) == 1) else []
 
 
 def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:
@@ -450,7 +450,7 @@ def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ..
 def _attributes(findings: Findings, signature: int) -> str:
     """The rarest public values of the groups that a signature is in, in the order of publication."""
     membership = findings.membership
-    found: dict[tuple[str, str], int] = {}  # and the most rows that have it together with others
+    most_rows: dict[tuple[str, str], int] = {}  # and the most rows that have it together with others
     for p, part in enumerate(membership.partitions):
         place = int(membership.signatures[signature, p])
         if place < 0:
@@ -460,9 +460,9 @@ def _attributes(findings: Findings, signature: int) -> str:
         names: Sequence[str] = part.key_names if len(part.key_names) == len(key) else ("",) * len(key)
         for position, (column, value) in enumerate(zip(names, key, strict=True)):
             if position not in findings.key_columns[p]:
-                found[column, value] = max(cell.rows, found.get((column, value), 0))
-    rarest = sorted(found, key=lambda one: found[one])[:NAMED]
-    return ", ".join(f"{column} {value}".strip() for column, value in found if (column, value) in rarest)
+                most_rows[column, value] = max(cell.rows, most_rows.get((column, value), 0))
+    rarest = sorted(most_rows, key=lambda one: most_rows[one])[:NAMED]
+    return ", ".join(f"{column} {value}".strip() for column, value in most_rows if (column, value) in rarest)
 
 
 def _conditions(findings: Findings, signature: int) -> str:

@@ -194,11 +194,11 @@ class Findings:
             return self.linear
         if name not in self.made:
             seen = self.linear.exposure
-            found = findings_with(self, self.linear.linear.take(rows), up_to=up_to)
-            if found:  # what all rows do not identify, some of them do not either
-                near = found.exposure.near & ((seen.directions > 0) | seen.undecided)
-                found = replace(found, exposure=replace(found.exposure, near=near))
-            self.made[name] = found
+            findings = findings_with(self, self.linear.linear.take(rows), up_to=up_to)
+            if findings:  # what all rows do not identify, some of them do not either
+                near = findings.exposure.near & ((seen.directions > 0) | seen.undecided)
+                findings = replace(findings, exposure=replace(findings.exposure, near=near))
+            self.made[name] = findings
         return self.made[name]
 
     @property
@@ -279,8 +279,8 @@ class Findings:
         if self.membership.by_person:
             carried, kept = sums_over_persons(self.membership.persons, carried), features_kept
         carried = carried[self._unknown]
-        found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
-        return np.maximum(found, self.kept_by_noise)
+        by_information = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
+        return np.maximum(by_information, self.kept_by_noise)
 
 
 def _most_moved(pricing: Pricing, membership: Membership) -> FloatArray:
@@ -333,8 +333,8 @@ def worst_linear(
 ) -> LinearFindings:
     """What the linear part exposes under the belief that leaves least of what the limit asks for."""
     plans = plans_by_belief(plan, membership)
-    found = [linear_findings(one, membership, pricing, walked=walked) for one in plans]
-    return min(found, key=lambda one: (not one, one.least.lower / (one.limit or 1.0)))
+    by_belief = [linear_findings(one, membership, pricing, walked=walked) for one in plans]
+    return min(by_belief, key=lambda one: (not one, one.least.lower / (one.limit or 1.0)))
 
 
 def plans_by_belief(plan: Plan, membership: Membership) -> tuple[Plan, ...]:
@@ -357,9 +357,11 @@ def worst_belief(findings: Iterable[Findings]) -> Findings:
 def _about(plan: Plan, membership: Membership, pricing: Pricing, question: Partition) -> Findings:
     """The findings about one yes-or-no question that the plan publishes."""
     about, seen = asking(plan, membership, question)
-    found = linear_findings(about, seen, pricing, walked=True)
+    linear = linear_findings(about, seen, pricing, walked=True)
     text = question_text(question, plan.data.secret)
-    return Findings(plan=about, membership=seen, pricing=pricing, linear=found, question=question, asked=text)
+    return Findings(
+        plan=about, membership=seen, pricing=pricing, linear=linear, question=question, asked=text
+    )
 
 
 def linear_findings(
@@ -461,8 +463,8 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: fl
         precision = noise.precision.matrix[:-1, :-1]
         own = np.asarray(table.multiply(precision @ table).sum(axis=0)).ravel() * (1 + 1e-6)
     own = own * units.times
-    told = np.add.reduceat(np.log1p(prior.variance * own), units.starts[:-1])
-    information = np.expm1(np.minimum(told, 600.0)) / prior.variance
+    nats = np.add.reduceat(np.log1p(prior.variance * own), units.starts[:-1])
+    information = np.expm1(np.minimum(nats, 600.0)) / prior.variance
     carried = lowered.of_signatures(nonlinear_information(membership, pricing, up_to=up_to))
     kept = np.where(
         lowered.rows_of_unit == 1,

@@ -104,20 +104,20 @@ def homogeneous_cells(findings: Findings, totals: Totals) -> tuple[HomogeneousCe
     # What a group has in common is not asked where the noise keeps the limit, or is all that counts.
     if findings.guaranteed or findings.plan.data.only_guarantee:
         return ()
-    found, rows = [], findings.row_by_row  # a group of rows at an end is one of levels at that end
+    listed, rows = [], findings.row_by_row  # a group of rows at an end is one of levels at that end
     for one in (rows, *rows.questions):
         if one.linear and one.pricing.by_count_rule and not one.prior.kind.measured:
-            found += _told_by_intervals(one, totals(one.question))
+            listed += _told_by_intervals(one, totals(one.question))
         elif one.linear:
             own = totals(one.question)
             in_turn = on_cores(partial(_told_by_each, one, own), partitions_in_turn(one.membership))
             alone = [cell for cells in in_turn for cell in cells]
-            found += alone
+            listed += alone
             if len(alone) <= MOST_LISTED:  # the list is full, and combinations take a quarter of an audit
                 for coarse in known_sums(one, own, coarsest(one.membership)):
-                    found += _told_together(one, coarse)
-        found += _told_by_powers(one, totals)
-    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+                    listed += _told_together(one, coarse)
+        listed += _told_by_powers(one, totals)
+    return tuple(sorted(listed, key=lambda one: (one.remaining, -one.rows)))
 
 
 def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[HomogeneousCell]:
@@ -129,7 +129,7 @@ def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[Homogeneo
     counts = PublishedCounts.of(findings, totals)
     if not isinstance(counts, PublishedCounts):
         return []
-    ends, found = known_ends(counts), list[HomogeneousCell]()
+    ends, cells = known_ends(counts), list[HomogeneousCell]()
     for sums in sums_of_people(counts, ends)[0]:
         if sums[0].people < 2:
             continue
@@ -138,8 +138,8 @@ def _told_by_intervals(findings: Findings, totals: FloatArray) -> list[Homogeneo
         few = [place for place in range(len(told)) if left[place] < limit_of(findings)]
         if few:  # what is counted itself, before what is left for others
             place = min(few, key=lambda one: (is_left(counts, told[one]), left[one]))
-            found.append(_interval_cell(counts, told[place], left[place]))
-    return found
+            cells.append(_interval_cell(counts, told[place], left[place]))
+    return cells
 
 
 def _left_in(findings: Findings, told: Told) -> float:
@@ -178,12 +178,12 @@ def streamed_cells(findings: Findings, totals: StreamedTotals) -> tuple[Homogene
     findings = findings.row_by_row
     if not findings.linear or findings.guaranteed or findings.plan.data.only_guarantee:
         return ()
-    found = _told_alone(findings, separate_sums(findings, findings.linear, totals))
+    cells = _told_alone(findings, separate_sums(findings, findings.linear, totals))
     for coarse in (one for one in totals.coarse() if one.sums.size):
         about = coarse_findings(findings, coarse)
         for sums in known_sums(about, coarse.sums[:, None], linear_partitions(coarse)):
-            found += _told_together(about, sums)
-    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+            cells += _told_together(about, sums)
+    return tuple(sorted(cells, key=lambda one: (one.remaining, -one.rows)))
 
 
 @frozen(eq=True)
@@ -258,34 +258,34 @@ def _told_by_each(findings: Findings, totals: FloatArray, partitions: list[int])
 def _told_alone(findings: Findings, sums: KnownSums) -> list[HomogeneousCell]:
     """Every number that tells by itself."""
     alone = _left_by_each(findings, sums)
-    told = np.flatnonzero(alone < limit_of(findings))
+    below = np.flatnonzero(alone < limit_of(findings))
     return [
         _described(findings, sums, np.eye(1, len(sums), place)[0], float(alone[place]))
-        for place in told.tolist()
+        for place in below.tolist()
     ]
 
 
 def _told_together(findings: Findings, sums: KnownSums) -> list[HomogeneousCell]:
     """The combinations of several numbers that leave less than each of them does, one for the same rows."""
     alone = _left_by_each(findings, sums)
-    limit, found = limit_of(findings), dict[bytes, tuple[float, FloatArray]]()
+    limit, best = limit_of(findings), dict[bytes, tuple[float, FloatArray]]()
     for ends in ends_of(findings):
-        told = np.zeros(sums.counts.size, dtype=np.bool_)
+        settled = np.zeros(sums.counts.size, dtype=np.bool_)
         for _ in range(TOP):
-            combination, remaining = _best(sums, ends, limit, told)
+            combination, remaining = _best(sums, ends, limit, settled)
             if not remaining < limit:
                 break
             weights = np.abs(sums.weights.T @ combination)
             own = weights > _MATTERS * weights.max()
-            told |= own
+            settled |= own
             used = np.abs(combination) > 0
             if np.count_nonzero(used) > 1 and remaining < alone[used].min():
-                found[own.tobytes()] = min(
-                    found.get(own.tobytes(), (np.inf, combination)),
+                best[own.tobytes()] = min(
+                    best.get(own.tobytes(), (np.inf, combination)),
                     (remaining, combination),
                     key=lambda one: one[0],
                 )
-    return [_described(findings, sums, combination, left) for left, combination in found.values()]
+    return [_described(findings, sums, combination, left) for left, combination in best.values()]
 
 
 def _distances(sums: KnownSums, ends: Ends, weights: FloatArray) -> FloatArray:
@@ -419,7 +419,7 @@ def _told_by_powers(findings: Findings, totals: Totals) -> list[HomogeneousCell]
     if findings.asked:
         return []
     unknown = (membership.counts - membership.known).astype(np.float64)
-    variance, found = float(findings.prior.of_column.variance), []
+    variance, cells = float(findings.prior.of_column.variance), []
     squares = any(part.feature is Feature.POWER and part.parameter == 2 for part in membership.partitions)
     known = []
     if squares and findings.linear:
@@ -454,12 +454,12 @@ def _told_by_powers(findings: Findings, totals: Totals) -> list[HomogeneousCell]
                         first = cell_name(membership, int(cell))
                         best, which = mean, fact(Alike.TWO_NUMBERS, first=first, second=other)
             if best / variance < limit:
-                found.append(
+                cells.append(
                     _cell(
                         findings, int(cell), int(rows), best / variance, which, fact(Alike.NEARLY_ALL_ALIKE)
                     )
                 )
-    return found
+    return cells
 
 
 def _expected_mean(apart: float, noise: float, rows: float) -> float:

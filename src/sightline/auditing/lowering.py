@@ -188,10 +188,10 @@ class Lowered:
         first = np.zeros(len(self.design.units), dtype=np.intp)
         records = np.flatnonzero(self.unit_of_record >= 0)[::-1]
         first[self.unit_of_record[records]] = records
-        found, people = first[columns // self.columns_of_unit], self.membership.persons
+        first_records, people = first[columns // self.columns_of_unit], self.membership.persons
         if not self.by_kind:
-            return found
-        return np.asarray(people.signatures[people.starts[found]], dtype=np.intp)
+            return first_records
+        return np.asarray(people.signatures[people.starts[first_records]], dtype=np.intp)
 
     def of_records(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures, or kinds of persons."""

@@ -35,10 +35,10 @@ def edited_plan(proposed: str, path: str | PathLike[str]) -> str:
         after = plan_of_text(plain, "proposal")
         text = _edited(Path(path).read_text(encoding="utf-8"), _content(before), _content(after))
         tomllib.loads(text)
-        found = read_plan(_rebased(text, base))[0]
+        read_back = read_plan(_rebased(text, base))[0]
     except (InvalidInput, OSError, ValueError):
         return plain
-    return text if _content(found) == _content(after) else plain
+    return text if _content(read_back) == _content(after) else plain
 
 
 def _rebased(text: str, base: Path) -> Mapping[str, Any]:
@@ -56,19 +56,19 @@ def _content(plan: Plan) -> dict[str, Any]:
 
 def _edited(text: str, before: dict[str, Any], after: dict[str, Any]) -> str:
     statements = list(_statements(text))
-    found: list[str] = []
+    lines: list[str] = []
     for number, one in enumerate(statements):
         old, new = _section(before, one), _section(after, one)
         if not one.field or old.get(one.field) == new.get(one.field):
-            found.append(one.lines)
+            lines.append(one.lines)
         elif one.field in new:
-            found.append(f"{one.field} = {toml_value(new[one.field])}\n")
+            lines.append(f"{one.field} = {toml_value(new[one.field])}\n")
         if one.section and _last_field(statements, number):
             # Fields that the section did not have come after its own.
             here = {other.field for other in statements if _same(other, one)}
             added = [name for name in new if name not in here and old.get(name) != new[name]]
-            found += [f"{name} = {toml_value(new[name])}\n" for name in added]
-    return "".join(found)
+            lines += [f"{name} = {toml_value(new[name])}\n" for name in added]
+    return "".join(lines)
 
 
 def _same(one: _Statement, other: _Statement) -> bool:
@@ -83,8 +83,8 @@ def _last_field(statements: list[_Statement], number: int) -> bool:
 
 def _section(content: dict[str, Any], one: _Statement) -> dict[str, Any]:
     sections = content.get(one.section, {})
-    found = sections[one.place] if isinstance(sections, list) and one.place < len(sections) else sections
-    return found if isinstance(found, dict) else {}
+    section = sections[one.place] if isinstance(sections, list) and one.place < len(sections) else sections
+    return section if isinstance(section, dict) else {}
 
 
 def _statements(text: str) -> Iterator[_Statement]:

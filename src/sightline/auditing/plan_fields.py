@@ -226,12 +226,12 @@ def read_population(stated: Population, base: Path, bounds: tuple[float, float])
         got=f"a header without {' and '.join(missing)}" if header else "an empty file",
     )
     places = [header.index(name) for name in _COLUMNS]
-    found = [
+    numbered = [
         (number, *_bin(line, places, f"{where}: line {number}", bounds))
         for number, line in enumerate(lines[1:], start=2)
         if line
     ]
-    bins = sorted((low, high, weight, number) for number, low, high, weight in found)
+    bins = sorted((low, high, weight, number) for number, low, high, weight in numbered)
     for (low, high, _, first), (after, end, _, second) in pairwise(bins):
         require_plan(
             high <= after and (low, high) != (after, end),

@@ -221,9 +221,9 @@ def _function(part: Partition) -> object:
 
 def _kinds(membership: Membership, parts: list[int]) -> tuple[IndexArray, FloatArray]:
     """One signature of each kind that some partitions tell apart, and how many rows there are of it."""
-    told = [membership.signatures[:, p].astype(np.float64) for p in parts]
-    told += [membership.weights_in(p) for p in parts if membership.partitions[p].weighted]
-    _, first, place = np.unique(np.stack(told, axis=1), axis=0, return_index=True, return_inverse=True)
+    of_rows = [membership.signatures[:, p].astype(np.float64) for p in parts]
+    of_rows += [membership.weights_in(p) for p in parts if membership.partitions[p].weighted]
+    _, first, place = np.unique(np.stack(of_rows, axis=1), axis=0, return_index=True, return_inverse=True)
     sizes = np.bincount(place.ravel(), membership.counts).astype(np.float64)
     seen = np.flatnonzero((membership.signatures[first][:, parts] >= 0).any(axis=1))
     return np.asarray(first[seen]), np.asarray(sizes[seen])

@@ -74,7 +74,7 @@ def values_of(
     stated: PublishedNumbers, release: str, membership: Membership, query: int, rules: Sequence[CountRule]
 ) -> dict[int, float]:
     """The published value of every count of a release, by its cell; NaN for a blank."""
-    where, found, used = _where(release), dict[int, float](), set[tuple[str, ...]]()
+    where, values, used = _where(release), dict[int, float](), set[tuple[str, ...]]()
     header, *lines = stated.lines
     parts = [p for p, part in enumerate(membership.partitions) if part.query == query]
     for p in parts:
@@ -99,8 +99,8 @@ def values_of(
             fix="check the spelling, and the order of the columns of GROUP BY",
         )
         for place, cell in cells:
-            found[place] = _value(keyed, cell, rules[p], where)
-    return found
+            values[place] = _value(keyed, cell, rules[p], where)
+    return values
 
 
 def _column(

@@ -76,9 +76,9 @@ def statements(path: Path) -> list[str]:
         ends = []  # the reader says what is wrong with it
     begins = [0, *(end + 1 for end in ends)]
     parts = [text[begin:end] for begin, end in zip(begins, [*ends, len(text)], strict=True)]
-    found = [part.strip() for part in parts if _says_something(part)]
-    require_plan(bool(found), f"a SELECT in {name!r}", got="nothing")
-    return found
+    selects = [part.strip() for part in parts if _says_something(part)]
+    require_plan(bool(selects), f"a SELECT in {name!r}", got="nothing")
+    return selects
 
 
 def _says_something(text: str) -> bool:
@@ -94,9 +94,9 @@ def named_queries(files: Sequence[str | Path]) -> list[dict[str, str]]:
     stems = [Path(file).stem for file in files]
     for file, stem in zip(files, stems, strict=True):
         name = stem if stems.count(stem) == 1 else str(Path(file).with_suffix(""))
-        found = statements(Path(file))
-        names = [name] if len(found) == 1 else [f"{name} {place}" for place in range(1, len(found) + 1)]
-        releases += [{"name": one, "sql": sql} for one, sql in zip(names, found, strict=True)]
+        queries = statements(Path(file))
+        names = [name] if len(queries) == 1 else [f"{name} {place}" for place in range(1, len(queries) + 1)]
+        releases += [{"name": one, "sql": sql} for one, sql in zip(names, queries, strict=True)]
     return releases
 
 

@@ -264,8 +264,8 @@ def with_limit(plan: Plan, limit: float | str) -> Plan:
         changed = plan.model_copy(update={"limits": limits})
         changed.check_known_to()
     except ValidationError as error:
-        found = dict(error.errors(include_url=False)[0])
-        raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
+        mistake = dict(error.errors(include_url=False)[0])
+        raise InvalidPlan(f"limit: {_one_line(mistake | {'loc': ()}, {})}") from None
     return changed
 
 
@@ -324,15 +324,15 @@ def checked_section(model: type[_Section], section: str, content: Any, name: str
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        found = _first(error)
-        found["loc"] = (section, *found["loc"])
-        raise InvalidPlan(f"{name}: {_one_line(found, {}, {section: model})}") from None
+        mistake = _first(error)
+        mistake["loc"] = (section, *mistake["loc"])
+        raise InvalidPlan(f"{name}: {_one_line(mistake, {}, {section: model})}") from None
 
 
 def _first(error: ValidationError) -> dict[str, Any]:
     """The finding to report: a misspelt field is often also a missing one, and the spelling is said."""
-    found = error.errors(include_url=False)
-    return dict(next((one for one in found if one["type"] == "extra_forbidden"), found[0]))
+    mistakes = error.errors(include_url=False)
+    return dict(next((one for one in mistakes if one["type"] == "extra_forbidden"), mistakes[0]))
 
 
 def _one_line(

@@ -277,9 +277,9 @@ class LinearAttacks:
         if rows.size > MOST_FACTORISED:
             held = np.max([linear.image(column) ** 2 for column in columns.tolist()], axis=0)
             spread = linear.design.prior.scale * np.asarray(found.exposure.products.matrix.diagonal())
-            told = held / np.where(variances + spread > 0, variances + spread, 1.0)
-            most = np.argsort(-told, kind="stable")[:MOST_FACTORISED]
-            rows = np.sort(most[told[most] > 0])
+            share = held / np.where(variances + spread > 0, variances + spread, 1.0)
+            most = np.argsort(-share, kind="stable")[:MOST_FACTORISED]
+            rows = np.sort(most[share[most] > 0])
         return cls(findings=findings, found=found, rows=rows[np.isfinite(variances[rows])])
 
     @cached_property

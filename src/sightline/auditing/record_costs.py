@@ -89,7 +89,7 @@ class CellCosts:
 
 def squared_norms(membership: Membership, partition: int, strategy: Strategy) -> FloatArray:
     """For every record uᵀ|CᵀC|u, with u its rows in the steps of a partition."""
-    own, found = membership.rows_in_cells(partition), np.zeros(len(membership.people))
+    own, norms = membership.rows_in_cells(partition), np.zeros(len(membership.people))
     order = np.argsort(own.record, kind="stable")
     record, cell, rows = own.record[order], own.cell[order], own.rows[order].astype(np.float64)
     records, first, sizes = np.unique(record, return_index=True, return_counts=True)
@@ -101,8 +101,8 @@ def squared_norms(membership: Membership, partition: int, strategy: Strategy) ->
             step, block, u = cell[places] % strategy.steps, cell[places] // strategy.steps, rows[places]
             products = strategy.products[step[:, :, None], step[:, None, :]]
             products = np.where(block[:, :, None] == block[:, None, :], products, 0.0)
-            found[records[some]] = np.einsum("ni,nij,nj->n", u, products, u)
-    return found
+            norms[records[some]] = np.einsum("ni,nij,nj->n", u, products, u)
+    return norms
 
 
 def most_own_releases(

@@ -28,13 +28,13 @@ class ResultPart(BaseModel):
         """Numbers that are not finite, from the strings that JSON has for them."""
         if not isinstance(content, dict):
             return content
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         for name, value in content.items():
             if isinstance(value, str) and value in _NOT_FINITE and cls._is(name, float, float | None):
-                found[name] = float(value)
+                numbers[name] = float(value)
             elif isinstance(value, dict) and cls._is(name, dict[str, float]):
-                found[name] = {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
-        return content | found if found else content
+                numbers[name] = {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
+        return content | numbers if numbers else content
 
     @classmethod
     def _is(cls, name: str, *annotations: Any) -> bool:

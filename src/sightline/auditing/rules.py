@@ -76,19 +76,19 @@ def rules_report(
     )
     if rules.k > 1:
         in_memory = PeopleInMemory(membership=membership)
-        found = with_few_people(membership, behind, rules.k)
-        groups = _singled_out(findings, found, rules.k, in_memory) if listed else []
-        order = sorted(range(len(found.cells)), key=lambda one: (found.people[one], found.cells[one]))
-        first = [(found.people[one], _difference(findings, found.cells[one])) for one in order[:MOST_LISTED]]
+        few = with_few_people(membership, behind, rules.k)
+        groups = _singled_out(findings, few, rules.k, in_memory) if listed else []
+        order = sorted(range(len(few.cells)), key=lambda one: (few.people[one], few.cells[one]))
+        first = [(few.people[one], _difference(findings, few.cells[one])) for one in order[:MOST_LISTED]]
         first += [(group.people, group.names(findings)) for group in groups[:MOST_LISTED]]
         broken += [_too_few(people, names, rules.k) for people, names in first]
-        in_all, reach = len(found.cells) + len(groups), found.numbers
+        in_all, reach = len(few.cells) + len(groups), few.numbers
     people = counts_people(findings.plan, membership)
     totals_looked_at = False
     counted = totals is not None and people and not membership.known_rows
     if rules.k > 1 and totals is not None and counted:
-        told, compared = small_counts(findings, totals, rules.k)
-        broken, in_all, reach = [*broken, *told], in_all + len(told), min([reach, *compared])
+        by_counts, compared = small_counts(findings, totals, rules.k)
+        broken, in_all, reach = [*broken, *by_counts], in_all + len(by_counts), min([reach, *compared])
         totals_looked_at = min(compared, default=1) > 1
     of_values, numbers, eliminated = (
         _of_values(findings, contributions, behind) if rules.of_values else ([], 3, listed)
@@ -169,12 +169,12 @@ def _singled_out(findings: Findings, found: FewPeople, k: int, behind: PeopleInM
             by_kind = part.linear.by_kind
             if by_kind and not alone:
                 alone = _alone(found, listed, behind)
-            told = (
+            known_already = (
                 alone.issuperset(group.records.tolist())
                 if by_kind
                 else found.tells(int(marks[group.records].sum()))
             )
-            if not told:
+            if not known_already:
                 listed.append(group)
     return sorted(listed, key=lambda group: (group.people, group.column))
 
@@ -196,8 +196,8 @@ def _only(kinds: Any) -> list[int]:
     columns = sparse.csc_array(kinds)
     columns.eliminate_zeros()
     single = np.flatnonzero(np.diff(columns.indptr) == 1)
-    found: list[int] = columns.indices[columns.indptr[single]].tolist()
-    return found
+    columns_alone: list[int] = columns.indices[columns.indptr[single]].tolist()
+    return columns_alone
 
 
 def _difference(findings: Findings, cells: tuple[int, ...]) -> Names:
@@ -269,18 +269,18 @@ def _of_values(
         got="an exact sum of its powers, or of what is left of it between two levels",
         fix="compute that in sql of [data], as a secret of its own",
     )
-    found, numbers = sums(behind, exact)
+    exact_sums, numbers = sums(behind, exact)
     require_plan(
-        all(bool(np.all(own.weights >= 0)) for own in found),
+        all(bool(np.all(own.weights >= 0)) for own in exact_sums),
         "dominance and p for sums with weights from 0 on",
         got="a negative weight",
         fix="a share of a sum is none where numbers cancel",
     )
     largest = _Largest.of(contributions(), len(membership.counts), max(rules.dominance[0], 2))
     broken = [
-        one for own in found for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
+        one for own in exact_sums for one in _broken(own, rules, largest, _difference(findings, own.cells)[0])
     ]
-    seen = {own.signatures.tobytes() for own in found if np.ptp(own.weights) == 0}
+    seen = {own.signatures.tobytes() for own in exact_sums if np.ptp(own.weights) == 0}
     parts, known = _eliminated(findings, exact)
     for part in parts:
         for group in _told_apart(findings, part, np.inf) if not part.linear.by_kind else ():

@@ -107,8 +107,8 @@ class Session:
 
     def membership(self) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
-        found = collect_counted(self.engine, self.counted, check_size=self.limits.check_signatures)
-        return self.with_persons(self.verified(found))
+        collected = collect_counted(self.engine, self.counted, check_size=self.limits.check_signatures)
+        return self.with_persons(self.verified(collected))
 
     def verified(self, membership: Membership) -> Membership:
         """The membership after checks, and with what the engine itself makes of every release's SQL."""
@@ -213,13 +213,13 @@ class Session:
 
     def true_totals(self, record: str | None) -> TrueTotals:
         """Owner-only: the totals of all records' rows, and that of one, given by its key."""
-        found = totals_of_persons(self.engine, self.counted, record)
+        totals = totals_of_persons(self.engine, self.counted, record)
         return TrueTotals(
-            least=found.least,
-            most=found.most,
-            spread=found.spread,
-            record=None if found.own is None else record,
-            total=found.own,
+            least=totals.least,
+            most=totals.most,
+            spread=totals.spread,
+            record=None if totals.own is None else record,
+            total=totals.own,
         )
 
     def keys(self, membership: Membership) -> Keys:
@@ -498,9 +498,9 @@ def _coarse(session: Session, membership: Membership) -> list[Membership]:
     if not chosen:
         return []
     queries = [session.queries[query] for query in sorted(chosen)]
-    found = collect(session.engine, queries, session.subject)
-    parts = tuple(replace(part, query=sorted(chosen)[part.query]) for part in found.partitions)
-    return [replace(found, partitions=parts)]
+    collected = collect(session.engine, queries, session.subject)
+    parts = tuple(replace(part, query=sorted(chosen)[part.query]) for part in collected.partitions)
+    return [replace(collected, partitions=parts)]
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable, lines: int) -> bool:

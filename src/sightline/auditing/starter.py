@@ -186,8 +186,8 @@ class _Meant:
         if not self.open:
             return [f"Guessed the {self.field}: {_comment(one)}. Check it." for one in self.candidates[:1]]
         listed = "; or ".join(map(_comment, self.candidates))
-        found = f"Candidates: {listed}." if listed else "No column looks like it."
-        return [f"Left the {self.field} open. {found}"]
+        candidates = f"Candidates: {listed}." if listed else "No column looks like it."
+        return [f"Left the {self.field} open. {candidates}"]
 
 
 def _columns(facts: Sequence[ColumnProfile], record: str, secret: str) -> tuple[_Meant, _Meant]:
@@ -430,13 +430,13 @@ def _words(name: str) -> frozenset[str]:
     (['customer', 'id'], ['kwh', 'monthly'], ['id', 'patient'])
     """
     spaced = re.sub(r"(?<=[a-z]{2})(?=[A-Z][a-z]|ID\b)", " ", name)
-    found = set()
+    words = set()
     for word in re.findall(r"[a-z]+", spaced.casefold()):
         if word not in _PERSON | _KEY and word.endswith("id") and word[:-2] in _PERSON:
-            found |= {word[:-2], "id"}
+            words |= {word[:-2], "id"}
         else:
-            found.add(word)
-    return frozenset(found)
+            words.add(word)
+    return frozenset(words)
 
 
 def _key_reasons(one: ColumnProfile) -> str:

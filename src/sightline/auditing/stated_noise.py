@@ -52,7 +52,7 @@ def _names(membership: Membership, p: int) -> tuple[str, ...]:
 
 def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise]:
     """The stated noise on each partition; of no size where the release shares the budget."""
-    found, stated = [], [release.noises for release in plan.releases]
+    of_partitions, stated = [], [release.noises for release in plan.releases]
     shared = ReleaseNoise.model_construct(law=Law(ACCOUNTANTS[plan.privacy.accountant].law.value))
     for p, part in enumerate(membership.partitions):
         release, own = plan.releases[part.query], stated[part.query]
@@ -63,8 +63,8 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise]:
             got=f"none for {_names(membership, p)[-1][:60]!r}",
             fix="add a section with this label" if part.label else "name it so, or leave the label out",
         )
-        found += noise or [shared]
-    return found
+        of_partitions += noise or [shared]
+    return of_partitions
 
 
 def count_rules(plan: Plan, membership: Membership) -> tuple[CountRule, ...]:
@@ -220,7 +220,7 @@ def stated_parameters(
     plan: Plan, membership: Membership, laws: Laws, bundles: Bundles, sensitivity: FloatArray
 ) -> FloatArray:
     """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
-    found, starts = np.zeros(len(membership.cells)), membership.starts
+    parameters, starts = np.zeros(len(membership.cells)), membership.starts
     noises, factors = _noises(plan, membership), membership.published_factors
     left = {id(noise): dict(noise.by_cell) for noise in noises}
     for p, part in enumerate(membership.partitions):
@@ -233,13 +233,13 @@ def stated_parameters(
         if noise.by_cell:
             names = _names(membership, p)
             stddevs = [_stddev(release, left[id(noise)], cell.key, names) for cell in membership.cells[own]]
-            found[own] = law.facts.parameter_of_stddev(np.array(stddevs, dtype=np.float64) / factor)
+            parameters[own] = law.facts.parameter_of_stddev(np.array(stddevs, dtype=np.float64) / factor)
             continue
         if noise.stddev:
-            found[own] = law.facts.parameter_of_stddev(np.asarray(noise.stddev / factor))
+            parameters[own] = law.facts.parameter_of_stddev(np.asarray(noise.stddev / factor))
             continue
         count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
-        found[own] = _parameters(plan, noise, sensitivity[own], count)
+        parameters[own] = _parameters(plan, noise, sensitivity[own], count)
     for noise, part in zip(noises, membership.partitions, strict=True):
         idle = next(iter(left[id(noise)]), ())
         require_plan(
@@ -248,8 +248,8 @@ def stated_parameters(
             got=f"the number {', '.join(idle)!r}, which it does not",
             fix=_HOW_NAMED,
         )
-    _check_least(plan, membership, laws, found)
-    return found
+    _check_least(plan, membership, laws, parameters)
+    return parameters
 
 
 def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count: int) -> FloatArray:
@@ -292,7 +292,7 @@ def _check_least(plan: Plan, membership: Membership, laws: Laws, parameters: Flo
 
 def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
     """The strategy of the noise of each partition whose numbers share it."""
-    found = {}
+    strategies = {}
     for p, noise in enumerate(_noises(plan, membership)):
         part, numbers = membership.partitions[p], int(membership.starts[p + 1] - membership.starts[p])
         if not noise.mechanism or not numbers:
@@ -308,11 +308,11 @@ def strategies_of(plan: Plan, membership: Membership) -> dict[int, Strategy]:
         )
         steps = release.running.steps if release.running else numbers
         try:
-            found[p] = noise.mechanism.strategy(steps, running=bool(release.running))
+            strategies[p] = noise.mechanism.strategy(steps, running=bool(release.running))
         except InvalidPlan as error:
             raise InvalidPlan(f"release {release.name[:60]!r}: {error}") from None
         _check_separation(release, membership, p)
-    return found
+    return strategies
 
 
 def _check_separation(release: Release, membership: Membership, p: int) -> None:
@@ -416,15 +416,15 @@ def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tup
     for c in gone.tolist():
         part = membership.partitions[membership.cells[c].partition]
         marks.setdefault(part.query, []).append((membership.cells[c].key, part.label))
-    found = published(membership, withheld=gone.tolist())
+    kept = published(membership, withheld=gone.tolist())
     before = {part.query for part in membership.partitions}
-    dropped = before - {part.query for part in found.partitions}
+    dropped = before - {part.query for part in kept.partitions}
     releases = []
     for query, release in enumerate(plan.releases):
         if query not in dropped:
             releases.append(release.without(marks[query]) if query in marks else release)
     changed = plan.model_copy(update={"releases": tuple(releases)})
-    return changed, without_queries(found, dropped)
+    return changed, without_queries(kept, dropped)
 
 
 def _cells_of(membership: Membership, query: int) -> set[int]:
@@ -448,17 +448,17 @@ def cells_named(membership: Membership, query: int, name: tuple[str, ...], where
             part.called or part.label, grouped=bool(cell.key)
         ):
             labeled.append(c)
-    found = groups or labeled
-    parts = [membership.cells[c].partition for c in found]
+    cells = groups or labeled
+    parts = [membership.cells[c].partition for c in cells]
     require_plan(
         not (groups and labeled) and len(set(parts)) == len(parts),
         f"{where} for groups that their keys tell apart",
         got=f"two that read {', '.join(name)!r}",
     )
     require_plan(
-        bool(found),
+        bool(cells),
         f"{where} for numbers that its query has",
         got=repr(", ".join(name)[:60]),
         fix=_HOW_NAMED,
     )
-    return found
+    return cells

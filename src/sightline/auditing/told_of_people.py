@@ -98,8 +98,8 @@ def sums_of_people(counts: PublishedCounts, ends: Ends) -> tuple[list[list[Sum]]
         chosen[cell] &= not membership.partitions[membership.cells[cell].partition].weighted
     same_people: dict[bytes, list[Sum]] = {}
     sides = _on_one_side(counts, ends)
-    found, numbers = sums_over_same_rows(PeopleBehind.in_memory(membership), chosen, sides)
-    for alike in found:
+    over_same_rows, numbers = sums_over_same_rows(PeopleBehind.in_memory(membership), chosen, sides)
+    for alike in over_same_rows:
         rows = int(membership.counts[alike[0].signatures].sum())
         if rows == alike[0].people:  # else of two years, say: what each of them tells is looked at by itself
             same_people.setdefault(alike[0].signatures.tobytes(), []).extend(alike)
@@ -211,7 +211,7 @@ def _by_programs(stated: list[Told], parts: dict[Answers, tuple[int, ...]]) -> l
     limits = np.array([one.most for one in stated] + [-one.least for one in stated], dtype=float)
     wanted = {answers: np.array([answers == one for one in parts], dtype=float) for answers in parts}
     wanted |= {one.answers: inside[place] for place, one in enumerate(stated)}
-    found = []
+    tells = []
     for answers, weights in wanted.items():
         ends = [
             linprog(
@@ -232,8 +232,8 @@ def _by_programs(stated: list[Told], parts: dict[Answers, tuple[int, ...]]) -> l
         most = min(people, math.floor(-high + _ROUNDING)) if np.isfinite(high) else people
         own = next((one for one in stated if one.answers == answers), None)
         alone = own is not None and (own.least, own.most) == (least, most)
-        found.append(own if own is not None and alone else Told(answers, people, least, most, every, every))
-    return found
+        tells.append(own if own is not None and alone else Told(answers, people, least, most, every, every))
+    return tells
 
 
 def names_of(counts: PublishedCounts, told: Told) -> str:

@@ -155,8 +155,8 @@ def status_of(
     status = _status_of_limit(findings, unverified) if findings.limit else None
     failing = [one for one in unverified if _fails(findings, one)]
     if failing:
-        told = [one for one in failing if not (publishable and one.owner_only)]
-        status = VerdictStatus.FAILED if told or findings.below_limit else VerdictStatus.NOT_SHOWN
+        shown = [one for one in failing if not (publishable and one.owner_only)]
+        status = VerdictStatus.FAILED if shown or findings.below_limit else VerdictStatus.NOT_SHOWN
     if (rules.publishable() if publishable else rules).in_all:
         return VerdictStatus.FAILED
     if rules.in_all and status is not VerdictStatus.FAILED:
@@ -345,15 +345,15 @@ def _guessed(findings: Findings, least: Uncertainty) -> dict[str, Any]:
     before, after = float(chances.max()), float(right_at_most(chances, np.array([[least.lower]]))[0])
     if not findings.linear or findings.has_nonlinear or findings.streamed:
         return {"right_before": before, "right_after": after}
-    found, people = findings.linear.guesses, findings.linear.people
+    guesses, people = findings.linear.guesses, findings.linear.people
     every = {
         "people_right_before": before * int(people.sum()),
-        "people_beyond_chance": found.beyond_chance(people),
+        "people_beyond_chance": guesses.beyond_chance(people),
     }
     return {
         "right_before": before,
-        "right_after": min(after, float(found.right.max(initial=before))),
-        "sure_after": float(found.sure.max(initial=FALSE_ALARMS)),
+        "right_after": min(after, float(guesses.right.max(initial=before))),
+        "sure_after": float(guesses.sure.max(initial=FALSE_ALARMS)),
         **(every if findings.linear.linear.rows_of_unit.max(initial=1) == 1 else {}),
     }
 

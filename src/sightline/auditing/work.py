@@ -187,8 +187,8 @@ def memory_of(value: int | float | str) -> float:
     (4000000000.0, 1572864.0, 1000.0)
     """
     text = r"\s*([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt])(i?)b)?\s*"
-    found = re.fullmatch(text, str(value).lower(), re.ASCII)
-    size = float(found[1]) * (1024 if found[3] else 1000) ** " kmgt".index(found[2] or " ") if found else 0.0
+    match = re.fullmatch(text, str(value).lower(), re.ASCII)
+    size = float(match[1]) * (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " ") if match else 0.0
     require(0 < size < math.inf, "an amount of memory as 4GB or 500MB", got=repr(value)[:60])
     return size
 

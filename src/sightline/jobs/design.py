@@ -80,11 +80,11 @@ def design(  # many parameters: the options of one command
     parts = plans_by_secret(_in_periods(checked, series))
     shown = _Shown(periods=series, digits=digits, names=names, top=top)
     with reporting(progress):
-        found = [_about_one(part, base, Grain(grain), Loss(loss), shown) for part in parts]
+        designs = [_about_one(part, base, Grain(grain), Loss(loss), shown) for part in parts]
     if len(parts) == 1:
-        return found[0]
+        return designs[0]
     secrets = [{"secret": part.data.secret} for part in parts]
-    named = [one.model_copy(update=secret) for one, secret in zip(found, secrets, strict=True)]
+    named = [one.model_copy(update=secret) for one, secret in zip(designs, secrets, strict=True)]
     return named[0].model_copy(update={"other_secrets": tuple(named[1:])})
 
 
@@ -137,8 +137,8 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         exact = solve(task)
     except NotEnough:
         raise _infeasible(task, keys) from None
-    found = in_digits(task, exact, shown.digits)
-    common, chosen, proof = found.common, found.chosen, found.proof
+    written = in_digits(task, exact, shown.digits)
+    common, chosen, proof = written.common, written.chosen, written.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership, linear=proof.findings)
     judgement = judged(findings, totals=session.totals, rules=rules_of(session, findings))
@@ -159,7 +159,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         common_factor=_factor(task, exact.common.stddevs),
         common_factor_audited=common.audits > 0,
         loss_designed=total,
-        loss_at_least=found.loss_at_least,
+        loss_at_least=written.loss_at_least,
         by_attacks=any(one.attacked is not None for one in chosen),
         noise=_noise(task, proof.stddevs),
         periods=shown.periods,
@@ -181,11 +181,11 @@ def _published(task: DesignTask, stddevs: FloatArray) -> dict[str, Any]:
     """The error of a typical number, and what else is said of a plan that publishes its fit."""
     variances = np.square if task.fitted is None else task.fitted.variances
     before, after = (float(np.sqrt(np.median(variances(one)))) for one in (task.before, stddevs))
-    found: dict[str, Any] = {"typical_before": before, "typical_designed": after}
+    errors: dict[str, Any] = {"typical_before": before, "typical_designed": after}
     if task.fitted is None:
-        return found
+        return errors
     derived = better_derived(task.plan, task.membership, task.paid, stddevs)
-    return {**found, "fitted": True, "better_derived": derived}
+    return {**errors, "fitted": True, "better_derived": derived}
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:
@@ -215,11 +215,11 @@ def _factor(task: DesignTask, stddevs: FloatArray) -> float:
 
 
 def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
-    found, ranges = [], task.ranges
+    reports, ranges = [], task.ranges
     for place, cell in enumerate(task.membership.cells):
         part = task.membership.partitions[cell.partition]
         which = (part.label,) if part.label else ()
-        found.append(
+        reports.append(
             DesignedNoise(
                 release=task.plan.releases[part.query].name,
                 cell=", ".join([*cell.key, *which]),
@@ -229,7 +229,7 @@ def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
                 range=float(ranges[place]),
             )
         )
-    return tuple(found)
+    return tuple(reports)
 
 
 def _infeasible(task: DesignTask, keys: Keys | None) -> InvalidPlan:
@@ -267,11 +267,11 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     columns = chosen.targets.record[targets]
     columns = np.where(columns >= 0, columns, -1 - columns)  # of a person with several rows
     named = _names(findings, columns[order[:top]], keys)
-    found = []
+    attacks = []
     for i in order[:top].tolist():
         own = int(columns[i])
         shortest, size = writer.shortest(own), int(findings.linear.counts[own])
-        found.append(
+        attacks.append(
             PricedAttack(
                 record=named.get(own),
                 size=size,
@@ -281,7 +281,7 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
                 price=float(share[i]),
             )
         )
-    return PricedAttacks(attacks=tuple(found), in_all=int(paid.size), budget=1.0 - float(share[paid].sum()))
+    return PricedAttacks(attacks=tuple(attacks), in_all=int(paid.size), budget=1.0 - float(share[paid].sum()))
 
 
 def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:

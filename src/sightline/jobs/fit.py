@@ -336,14 +336,14 @@ def _file_names(names: Sequence[str]) -> list[str]:
     plain = [re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "release" for name in names]
     again = Counter(plain)
     taken = {"covariance"}
-    found = []
+    chosen_names = []
     for place, name in enumerate(plain):
         chosen = name if again[name] == 1 and name not in taken else f"{name}-{place + 1}"
         while chosen in taken:
             chosen += "-"
         taken.add(chosen)
-        found.append(chosen)
-    return found
+        chosen_names.append(chosen)
+    return chosen_names
 
 
 def _csv(lines: Sequence[Sequence[str]]) -> bytes:

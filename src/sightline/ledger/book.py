@@ -85,14 +85,14 @@ class _State:
     @property
     def despite(self) -> tuple[str, ...]:
         """Everything that was added despite its check, or that changed what is asked."""
-        told = {
+        words = {
             "release": "added despite its check",
             "limit": "another limit",
             "cancel": "cancelled",
             "clock": "the clock was corrected",
         }
         return tuple(
-            f"entry {one.number}, {one.at[:10]}: {told[one.kind]}"
+            f"entry {one.number}, {one.at[:10]}: {words[one.kind]}"
             + (f" ({percent_stated(one.limit)})" if one.kind == "limit" else "")
             + f": {one.despite}"
             for one in self.chain.entries
@@ -546,12 +546,12 @@ def _check_name(chain: Chain, release: Release) -> None:
 
 def _worth(people: Hashes, frozen: FrozenRelease) -> FloatArray:
     """The number that each of some people has in the table; NaN for those who are not there."""
-    found = np.full(len(people), np.nan)
+    worth = np.full(len(people), np.nan)
     hashes, values = frozen.worth
     place, _ = numbered(people, hashes)
     listed = place < len(people)
-    found[place[listed]] = values[listed]
-    return found
+    worth[place[listed]] = values[listed]
+    return worth
 
 
 def _label(state: _State, person: IndexArray, present: Sequence[str]) -> Callable[[int], str]:
@@ -559,9 +559,9 @@ def _label(state: _State, person: IndexArray, present: Sequence[str]) -> Callabl
 
     @cache
     def place() -> IndexArray:
-        found = np.full(len(state.hashes) + person.size, -1)
-        found[person] = np.arange(person.size)
-        return found
+        places = np.full(len(state.hashes) + person.size, -1)
+        places[person] = np.arange(person.size)
+        return places
 
     def named(one: int) -> str:
         if (own := int(place()[one])) >= 0:

@@ -231,11 +231,11 @@ class _Needed:
     ) -> tuple[Unverified, ...]:
         """What is needed beside that which the audit of all releases has raised."""
         covered = COVERED_BY_NOISE if findings.guaranteed and not whatever_the_noise else frozenset()
-        found = (
+        assumptions = (
             *_not_found(self.past, findings, self.unfit),
             *_carried_over(self.past, findings, raised),
         )
-        return tuple(one for one in found if one.name not in covered)
+        return tuple(one for one in assumptions if one.name not in covered)
 
 
 def needed_whatever_the_noise(past: History) -> tuple[AssumptionName, ...]:
@@ -429,19 +429,19 @@ def _kept(standing: Standing) -> str:
 
 
 def _people(what: str, people: tuple[Exposed, ...]) -> list[str]:
-    told = []
+    lines = []
     for one in people:
         texts = [f". {seen.text}" for seen in (one.recipe, one.attack) if seen]
-        told.append(f"{what}: {one.record} keeps {one.remaining_uncertainty}{''.join(texts[:1])}")
-    return told
+        lines.append(f"{what}: {one.record} keeps {one.remaining_uncertainty}{''.join(texts[:1])}")
+    return lines
 
 
 def _epsilons(before: Standing, after: Standing) -> str:
-    told = [
+    costs = [
         f"{name} {number_at_most(before.epsilon.get(name, 0.0), 4)} → {number_at_most(value, 4)}"
         for name, value in after.epsilon.items()
     ]
-    return ", ".join(told) or "none can be stated"
+    return ", ".join(costs) or "none can be stated"
 
 
 def _if_one_moves(decision: ReleaseDecision) -> list[str]:

@@ -54,19 +54,19 @@ class LedgerFolder:
     def chain(self) -> Chain:
         """All entries in order, each checked against the hash that the next one has of it."""
         try:
-            found = sorted(
+            names = sorted(
                 match.group(1) for one in self.path.iterdir() if (match := _ENTRY.fullmatch(one.name))
             )
         except OSError as error:
             raise InvalidInput(
                 f"expected a ledger, got {str(self.path)!r}: {_reason(error)}; ledger init makes one"
             ) from None
-        if not found:
+        if not names:
             raise InvalidInput(
                 f"expected a ledger, got {str(self.path)!r} without entries; sightline ledger init makes one"
             )
         last, entries = Chain(entries=()).last, []
-        for number, name in enumerate(found):
+        for number, name in enumerate(names):
             if int(name) != number:
                 raise DamagedLedger(f"expected entry {number}, got {int(name)}; restore it from a copy")
             text = self.read(f"{name}.json")

@@ -472,8 +472,8 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
     keys = list(compress(rows.keys, one_each.tolist()))
     hashes = key.hashes(keys)
     secrets = "\n".join(rows.secret).encode() if rows.secret.dtype == object else rows.secret.tobytes()
-    told = hashlib.sha256(hashes.data)
-    told.update(secrets)
+    digest = hashlib.sha256(hashes.data)
+    digest.update(secrets)
     return FrozenRelease(
         release=release,
         numbers=numbers,
@@ -487,7 +487,7 @@ def freeze(plan: Plan, base: Path, release: Release, *, number: int, key: People
             known=rows.known[inside],
         ),
         found=found,
-        table=key.digest(told.digest()).hex(),
+        table=key.digest(digest.digest()).hex(),
         columns=tuple(column.kind.value for column in own),
         public=membership.taken_as_public,
         worth=_worth(plan, membership, rows, key),
@@ -517,11 +517,11 @@ def _numbers(
     for p in filled:
         weights = membership.weights_in(p) * membership.partitions[p].weighted
         columns.setdefault((membership.signatures[:, p].tobytes(), weights.tobytes()), []).append(p)
-    found = []
+    numbers = []
     for place, parts in enumerate(columns.values()):
         name = f"r{number}" if len(columns) == 1 else f"r{number}_{place + 1}"
         labels = _distinct([membership.partitions[p].label or "value" for p in parts])
-        found.append(
+        numbers.append(
             FrozenNumbers(
                 column=name,
                 groups=tuple(
@@ -539,7 +539,7 @@ def _numbers(
                 weight=f"w{name[1:]}" if membership.partitions[parts[0]].weighted else "",
             )
         )
-    return tuple(found), list(columns.values())
+    return tuple(numbers), list(columns.values())
 
 
 def _cells(membership: Membership, p: int) -> Sequence[Cell]:
@@ -555,11 +555,11 @@ def _sizes(pricing: Pricing, p: int) -> tuple[float, ...]:
 def _distinct(names: Sequence[str]) -> list[str]:
     """The names, with a number behind those that occur before."""
     seen: dict[str, int] = {}
-    found = []
+    distinct = []
     for name in names:
         seen[name] = seen.get(name, 0) + 1
-        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return found
+        distinct.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return distinct
 
 
 def renumbered(groups: FrozenGroups, person: IndexArray) -> FrozenGroups:

@@ -263,23 +263,23 @@ class History:
 
         def of_signatures(wanted: Sequence[int]) -> dict[int, tuple[str, ...]]:
             chosen = np.flatnonzero(np.isin(signature, list(wanted)) & ~rows.known)
-            found: dict[int, set[str]] = {one: set() for one in wanted}
+            labels: dict[int, set[str]] = {one: set() for one in wanted}
             for row in chosen.tolist():
-                found[int(signature[row])].add(self.label(int(rows.person[row])))
-            return {one: tuple(sorted(names)) for one, names in found.items()}
+                labels[int(signature[row])].add(self.label(int(rows.person[row])))
+            return {one: tuple(sorted(names)) for one, names in labels.items()}
 
         def of_kinds(wanted: Sequence[int]) -> dict[int, tuple[str, ...]]:
             table = self.membership.persons
             kinds = {kind: table.entries(kind) for kind in wanted}
             person, entries = self._entries
             some = np.isin(person, person[np.isin(entries[:, 0], [own[0][0] for own in kinds.values()])])
-            found: dict[int, list[tuple[int, bool, int]]] = {}
+            rows_of: dict[int, list[tuple[int, bool, int]]] = {}
             for who, (place, known, number) in zip(
                 person[some].tolist(), entries[some].tolist(), strict=True
             ):
-                found.setdefault(who, []).append((place, bool(known), number))
+                rows_of.setdefault(who, []).append((place, bool(known), number))
             named: dict[PersonRows, list[str]] = {}
-            for who, own in found.items():
+            for who, own in rows_of.items():
                 named.setdefault(tuple(own), []).append(self.label(who))
             return {kind: tuple(sorted(named.get(own, ()))) for kind, own in kinds.items()}
 
@@ -386,8 +386,8 @@ class History:
             sums.append(kron(eye_array(people.size // width), np.ones((1, width)), format="csr"))
             goals.append(people[::width])
         every, true = csr_array(vstack(sums, format="csr")), np.concatenate(goals)
-        found, _ = some_table(every, true - _WHOLE, true + _WHOLE, people)
-        return None if found is None else found.reshape(-1, width)
+        table, _ = some_table(every, true - _WHOLE, true + _WHOLE, people)
+        return None if table is None else table.reshape(-1, width)
 
 
 def _fewest(spreads: Sequence[Occurring]) -> Occurring:
@@ -497,7 +497,7 @@ def _sql(numbers: FrozenNumbers, secret: str, kind: SecretKind) -> str:
 
 def _noise(numbers: FrozenNumbers, release: Release) -> list[dict[str, Any]]:
     """The noise on each aggregate: one size, or one for each group; or the rule of its counts."""
-    found = []
+    sections = []
     for one in numbers.aggregates:
         own: dict[str, Any] = {"law": one.law, "label": one.label}
         law = Law(one.law)
@@ -509,5 +509,5 @@ def _noise(numbers: FrozenNumbers, release: Release) -> list[dict[str, Any]]:
         elif not law.exact:
             named = [[group] + ([one.label] if one.label else []) for group in numbers.groups]
             own["by_cell"] = [[*name, size] for name, size in zip(named, one.sizes, strict=True)]
-        found.append(own)
-    return found
+        sections.append(own)
+    return sections

@@ -50,15 +50,17 @@ def unchanged(releases: tuple[PastRelease, ...]) -> Unchanged:
     marks = np.random.default_rng(0).integers(1, 1 << 62, size=(2, numbers)) | 1
     compared, same = np.zeros((2, numbers), dtype=np.bool_)
     for now in _sums(last, marks):
-        found = np.full(now.total.size, np.nan)
+        totals_before = np.full(now.total.size, np.nan)
         for past in (sums for one in earlier for sums in _sums(one, marks) if sums.feature == now.feature):
             order = np.argsort(past.mark, kind="stable")
             place = order[np.minimum(np.searchsorted(past.mark[order], now.mark), order.size - 1)]
             alike = (past.mark[place] == now.mark) & (past.other_mark[place] == now.other_mark)
-            alike &= (past.size[place] == now.size) & (now.size > 0) & np.isnan(found)
-            found[alike] = past.total[place[alike]]
-        known = ~np.isnan(found)
-        kept = known & (np.abs(found - now.total) <= COARSE * np.maximum(np.abs(found), np.abs(now.total)))
+            alike &= (past.size[place] == now.size) & (now.size > 0) & np.isnan(totals_before)
+            totals_before[alike] = past.total[place[alike]]
+        known = ~np.isnan(totals_before)
+        kept = known & (
+            np.abs(totals_before - now.total) <= COARSE * np.maximum(np.abs(totals_before), np.abs(now.total))
+        )
         compared[now.person[known[now.code]]] = True
         same[now.person[kept[now.code]]] = True
     return Unchanged(people=int(same.sum()), compared=int(compared.sum()))

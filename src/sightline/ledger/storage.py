@@ -129,17 +129,17 @@ def _by_number(
 
 
 def _columns(groups: FrozenGroups) -> Columns:
-    found: Columns = {"person": groups.person.astype(np.int32)}
+    columns: Columns = {"person": groups.person.astype(np.int32)}
     if groups.place.any():
-        found["place"] = groups.place.astype(np.int32)
+        columns["place"] = groups.place.astype(np.int32)
     small = np.int16 if groups.codes.max(initial=0) < 2**15 else np.int32
     for line, codes in enumerate(groups.codes.T):
-        found[f"c{line}"] = codes.astype(small)
+        columns[f"c{line}"] = codes.astype(small)
         if np.any(groups.weights[:, line] != 1):
-            found[f"w{line}"] = groups.weights[:, line]
+            columns[f"w{line}"] = groups.weights[:, line]
     if groups.known.any():
-        found["known"] = groups.known
-    return found
+        columns["known"] = groups.known
+    return columns
 
 
 def written_people(
@@ -180,10 +180,10 @@ def _read(connection: Files, path: Path) -> Columns:
     import duckdb
 
     try:
-        found = connection.execute(f"SELECT * FROM read_parquet({literal(str(path))})").fetchnumpy()
+        columns = connection.execute(f"SELECT * FROM read_parquet({literal(str(path))})").fetchnumpy()
     except duckdb.Error:
         raise DamagedLedger(f"expected a Parquet file, got {path.name}, which is none") from None
-    return {name: np.asarray(values) for name, values in found.items()}
+    return {name: np.asarray(values) for name, values in columns.items()}
 
 
 def write_table(past: History, path: Path) -> None:
@@ -224,18 +224,18 @@ def _answers(past: History) -> NDArray[np.int64]:
     """
     signature, _ = past.rows.signatures
     categories = len(past.plan.data.categories)
-    found = np.full(signature.size, 0 if categories else 1, dtype=np.int64)
+    values = np.full(signature.size, 0 if categories else 1, dtype=np.int64)
     answers = past.whole_answers()
     if answers is None:
-        return found
+        return values
     unknown = np.flatnonzero(~past.rows.known)
     order = unknown[np.argsort(signature[unknown], kind="stable")]
     starts = np.flatnonzero(np.diff(signature[order], prepend=-1))
     place = np.arange(order.size) - np.repeat(starts, np.diff(starts, append=order.size))
     # Of the rows of a signature the first have the first answer, and so on.
     ends = np.cumsum(np.round(answers).astype(np.int64), axis=1)[signature[order]]
-    found[order] = np.sum(place[:, None] >= ends, axis=1) if categories else place < ends[:, 0]
-    return found
+    values[order] = np.sum(place[:, None] >= ends, axis=1) if categories else place < ends[:, 0]
+    return values
 
 
 def _fitted(past: History) -> FloatArray:
@@ -277,5 +277,5 @@ def least_change(matrix: csr_array, missing: FloatArray) -> FloatArray:
         matrix.T @ (marks[0] + 1j * marks[1]), return_index=True, return_inverse=True, return_counts=True
     )
     root = np.sqrt(alike)
-    found = lsqr(matrix[:, first].multiply(root).tocsr(), missing, atol=1e-12, btol=1e-12)[0]
-    return np.asarray((found / root)[column])
+    change = lsqr(matrix[:, first].multiply(root).tocsr(), missing, atol=1e-12, btol=1e-12)[0]
+    return np.asarray((change / root)[column])

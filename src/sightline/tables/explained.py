@@ -90,24 +90,24 @@ def _classes(column: NDArray[np.generic], people: int) -> list[IndexArray]:
     """
     there = column == column if column.dtype != np.object_ else np.array([v is not None for v in column])
     codes = np.zeros(len(column), dtype=np.intp)
-    values, found = column[there], []
+    values, classes = column[there], []
     try:
         _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     except TypeError:  # values of several kinds
         return []
     if counts.size <= max(_CLASSES, len(values) // 2):
         codes[there] = 1 + place
-        found.append(codes)
+        classes.append(codes)
     ordered = np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.datetime64)
     if not ordered and not all(isinstance(value, int | float) for value in values.tolist()):
-        return found
+        return classes
     below = np.cumsum(counts) - counts
     most = max(2, min(_CLASSES, people // _IN_A_CLASS))
     if counts.size > max(most, people // 2):
         ranked = np.zeros(len(column), dtype=np.intp)
         ranked[there] = 1 + (below * most // max(1, len(values)))[place]
-        found.append(ranked)
-    return found
+        classes.append(ranked)
+    return classes
 
 
 def _share(values: FloatArray, classes: IndexArray, record: IndexArray, tests: int) -> float:

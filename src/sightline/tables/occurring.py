@@ -94,13 +94,13 @@ def _levels(engine: Engine, rows: Rows, subject: Subject, block: str) -> Occurri
     levels = _Levels(secret="level", text=f"(SELECT {text} AS level FROM ({added}) AS added) AS levels")
     low, high = subject.bounds
     about = replace(subject, bounds=(low * size, high * size))
-    found = _spread(engine, levels, levels.secret, about, present)
-    scaled = tuple((low / size, high / size, levels) for low, high, levels in found.clusters)
+    spread = _spread(engine, levels, levels.secret, about, present)
+    scaled = tuple((low / size, high / size, levels) for low, high, levels in spread.clusters)
     return replace(
-        found,
-        low=found.low / size,
-        high=found.high / size,
-        step=found.step / size,
+        spread,
+        low=spread.low / size,
+        high=spread.high / size,
+        step=spread.step / size,
         whole=False,
         clusters=scaled,
     )

@@ -156,9 +156,9 @@ class PeopleBehind:
         """Of every two cells, the weight of the people of the first in both."""
         if not self.membership.by_person:
             return self._passed["together"].astype(np.float64)
-        found = self.over_persons(lambda table: {"together": PeopleInMemory(membership=table).together})
+        answer = self.over_persons(lambda table: {"together": PeopleInMemory(membership=table).together})
         # The order in which people are added up must not change which is largest.
-        return np.asarray(np.round(found["together"], DIGITS), dtype=np.float64)
+        return np.asarray(np.round(answer["together"], DIGITS), dtype=np.float64)
 
     @property
     def least(self) -> float:
@@ -183,12 +183,12 @@ class PeopleBehind:
             return np.asarray(counted["people"], dtype=np.intp)
         n = self._passed["together"].astype(np.intp)
         a, *others = combinations.T
-        found = n[a, a] + sum(n[b, b] - 2 * n[a, b] for b in others)
+        counts = n[a, a] + sum(n[b, b] - 2 * n[a, b] for b in others)
         if len(others) == 2 and len(combinations):
             wanted = np.sort(combinations, axis=1)
             three = self.over_rows(lambda table: {"rows": _in_three(table, wanted)})["rows"]
-            found = found - n[others[0], others[1]] + 3 * three
-        return np.asarray(found, dtype=np.intp)
+            counts = counts - n[others[0], others[1]] + 3 * three
+        return np.asarray(counts, dtype=np.intp)
 
 
 @frozen

@@ -123,13 +123,13 @@ def secrets_of(
     They are in the order of the keys. A number is clipped to its bounds, a yes is 1 and a no is 0.
     """
     wanted = ", ".join(map(str, signature_ids))
-    found: dict[int, list[tuple[str, float | str]]] = {signature: [] for signature in signature_ids}
+    of_signature: dict[int, list[tuple[str, float | str]]] = {signature: [] for signature in signature_ids}
     if signature_ids:
         rows = row_records(engine, counted, of=f"s IN ({wanted})")
         secrets = rows.secret.tolist()
         for place in np.flatnonzero(~rows.known).tolist():
-            found[int(rows.signature[place])].append((rows.keys[place], secrets[place]))
-    return {signature: tuple(own) for signature, own in found.items()}
+            of_signature[int(rows.signature[place])].append((rows.keys[place], secrets[place]))
+    return {signature: tuple(own) for signature, own in of_signature.items()}
 
 
 def members_of(

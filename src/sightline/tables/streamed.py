@@ -118,10 +118,10 @@ class StreamedTable:
 
     def with_persons(self, store: SignatureStore, none: PersonTable) -> StreamedTable:
         """The same table with whose rows they are: a store of persons, and what is counted of all of them."""
-        found = replace(self, membership=replace(self.membership, persons=none), persons=store)
-        others = replace(self.membership.others, largest=found.largest)
-        membership = replace(found.membership, others=others)
-        return replace(found, membership=membership)
+        table = replace(self, membership=replace(self.membership, persons=none), persons=store)
+        others = replace(self.membership.others, largest=table.largest)
+        membership = replace(table.membership, others=others)
+        return replace(table, membership=membership)
 
     def listing(self, found: Arrays, rows: Arrays) -> StreamedTable:
         """The same table with the records that a pass kept, and with the ``rows`` that another one did."""
@@ -212,36 +212,36 @@ class Loading:
 
 def loaded(store: SignatureStore) -> tuple[PackedCodes, PackedCodes, PackedCodes]:
     """All signatures in the order of their words, where they turned out to be few."""
-    found = store.run(Loading(), "listing signatures")
-    order = np.lexsort(found["words"][::-1])
-    return found["words"][:, order], found["counts"][order], found["known"][order]
+    columns = store.run(Loading(), "listing signatures")
+    order = np.lexsort(columns["words"][::-1])
+    return columns["words"][:, order], columns["counts"][order], columns["known"][order]
 
 
 def streamed_table(engine: Engine, counted: CountedTable, store: SignatureStore) -> StreamedTable:
     """The cells of a table whose signatures are in a store."""
-    found = store.run(counted.sizes, "counting the rows of each cell")
+    columns = store.run(counted.sizes, "counting the rows of each cell")
     require(
-        int(found["rows"][0]) == counted.row_counts.present,
+        int(columns["rows"][0]) == counted.row_counts.present,
         f"signatures of {counted.row_counts.present:,} rows",
-        got=f"those of {int(found['rows'][0]):,}",
+        got=f"those of {int(columns['rows'][0]):,}",
         fix="the table must not change while it is read: run it again, on a copy if it is written often",
         error=InvalidPlan,
     )
-    cells, named = counted.cells(found)
-    order = np.lexsort(found["words"][::-1])
-    words = found["words"][:, order]
+    cells, named = counted.cells(columns)
+    order = np.lexsort(columns["words"][::-1])
+    words = columns["words"][:, order]
     membership = counted.membership(
         named,
         signatures=cells.table(words).T,
-        counts=found["counts"][order],
-        known=found["known_of"][order],
+        counts=columns["counts"][order],
+        known=columns["known_of"][order],
         occurring=occurring_values(engine, counted.rows, counted.subject, counted.row_counts),
         levels=occurring_levels(engine, counted.rows, counted.subject, counted.row_counts),
         others=OtherSignatures(
             listed=np.zeros(order.size, dtype=np.intp),
             words=words,
             signatures=store.signatures,
-            known_rows=int(found["known"][0]),
+            known_rows=int(columns["known"][0]),
         ),
     )
     return StreamedTable(membership=membership, store=store, cells=cells, counted=counted)

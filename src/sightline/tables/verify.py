@@ -63,9 +63,9 @@ def verify(
     sizes = {name: cells.get(name, {}) for name in quick}
     least_rows = membership.contributions + 1 if membership.dropped else 0  # then of several persons
     confirmed = quickly_verified(engine, quick, sizes, least_rows=least_rows)
-    found: dict[int, list[UnauditedRows]] = {}
+    unaudited: dict[int, list[UnauditedRows]] = {}
     for name, check in checks.items():
-        rows_of_query = found.setdefault(name[0], [])
+        rows_of_query = unaudited.setdefault(name[0], [])
         if name in confirmed:
             continue
         try:
@@ -80,7 +80,7 @@ def verify(
         telling = dict(zip(_TELLING, _telling_groups(check, groups), strict=True))
         telling[_TELLING[1]] *= membership.dropped > 0
         rows_of_query.append(replace(_unaudited(check, answer), **telling))
-    return tuple(_together(found.get(number, ())) for number in range(len(queries)))
+    return tuple(_together(unaudited.get(number, ())) for number in range(len(queries)))
 
 
 def check_merged(engine: Engine, query: ReleaseQuery) -> None:
@@ -261,13 +261,13 @@ def quickly_verified(
     """
     if engine.dialect != "duckdb":
         return set()
-    found: set[Name] = set()
+    confirmed: set[Name] = set()
     for batch in batches_of_checks(checks):
         try:
-            found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch], least_rows)
+            confirmed |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch], least_rows)
         except InvalidPlan:
             continue
-    return found
+    return confirmed
 
 
 def batches_of_checks(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
@@ -297,7 +297,7 @@ def _confirmed(
     counts = QuickCounts(source=batch[0][1].source)
     asked = [counts.add(check) for _, check, _ in batch]
     answer = {name: int(values[0]) for name, values in engine.fetch_own(counts.sql).items()}
-    found = set()
+    confirmed = set()
     for (name, check, sizes), columns in zip(batch, asked, strict=True):
         if any(answer[column] for column in columns.wrong):
             continue
@@ -313,8 +313,8 @@ def _confirmed(
             continue
         groups = {place: Counter(_positive(n)) for place, n in numbers.items()}
         if all(groups[aggregate] == expected for (_, aggregate), expected in sizes.items()):
-            found.add(name)
-    return found
+            confirmed.add(name)
+    return confirmed
 
 
 def _positive(numbers: Sequence[int]) -> list[int]:

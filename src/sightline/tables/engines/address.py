@@ -92,14 +92,14 @@ def own_names(source: str) -> frozenset[str]:
     if scheme is not None:
         # No host of Spark's local masters can be read as one: local[2].
         query = source.partition("?")[2] if scheme in SPARK_SCHEMES else split_address(source).query
-        found = parse_qs(query).get("table", [""])[0]
+        address = parse_qs(query).get("table", [""])[0]
     else:
         path, _, table = source.strip().partition("::")
         file = re.split(r"[/\\]", path)[-1].casefold()
         if not table:
             return frozenset({file, file.partition(".")[0]} - {""})
-        found = table
-    name = found.replace('"', "").casefold()
+        address = table
+    name = address.replace('"', "").casefold()
     return frozenset({name, name.rpartition(".")[2]} - {""})
 
 
