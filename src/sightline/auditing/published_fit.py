@@ -123,9 +123,10 @@ class DerivedNumbers:
         owner = np.array([cell.partition for cell in whole.cells])
         _check_whole(plan, whole, derived)
         weights, wrong = combinations(free[used], measured[used], owner[used])
+        underived = _release(plan, whole, [whole.cells[at].partition for at in used[wrong]])
         require_plan(
             not wrong.size,
-            f"release {_named(plan, whole, used[wrong])!r}: derived numbers that follow from measured ones",
+            f"release {underived!r}: derived numbers that follow from measured ones",
             got=f"{wrong.size:,} of {int(derived.sum()):,} that do not",
             fix="measure it, with noise of its own, or a finer table of the same people",
         )
@@ -159,10 +160,6 @@ def _check_whole(plan: Plan, membership: Membership, derived: NDArray[np.bool_])
         "derived = true beside aggregates with whole weights",
         got=f"others in release {_release(plan, membership, wrong)!r}",
     )
-
-
-def _named(plan: Plan, membership: Membership, cells: IndexArray) -> str:
-    return _release(plan, membership, [membership.cells[at].partition for at in cells])
 
 
 def _factors(membership: Membership) -> FloatArray:

@@ -267,13 +267,14 @@ def timeline(findings: Findings) -> tuple[Stage, ...]:
     for number, end in enumerate(ends):
         seen = findings.up_to(int(end))
         now = seen.identifiable if seen else before
+        opened = found.linear.first_signatures(np.flatnonzero(now & ~before))
         stages.append(
             Stage(
                 release=plan.releases[end].name,
                 published=int(end) + 1,
                 identifiable_records=seen.identifiable_records,
                 newly_identifiable=seen.identifiable_records - records,
-                opened=_signatures(found, np.flatnonzero(now & ~before)),
+                opened=tuple(dict.fromkeys(opened[:TOP].tolist())),
                 least_remaining_uncertainty=seen.least if seen else None,
                 below_limit=seen.below_limit,
             )
@@ -297,10 +298,6 @@ def _ends(count: int, most: int) -> IndexArray:
     """
     stages = min(count, most)
     return np.ceil(np.arange(1, stages + 1) * count / stages).astype(np.intp) - 1
-
-
-def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:TOP].tolist()))
 
 
 class LeftOut(StrEnum):

@@ -13,7 +13,6 @@ from sightline.auditing.declared_and_found import how_computed
 from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing
 from sightline.auditing.result_parts import Fact, Figure, fact
 from sightline.privacy.law import Law
 from sightline.tables.membership import YES_OR_NO, PersonTable
@@ -88,11 +87,6 @@ def _knowledge(plan: Plan) -> Iterator[Fact]:
         yield fact(Basis.KNOWN_WITHIN, within=plan.attacker.values_within)
 
 
-def _about_noise(pricing: Pricing) -> Iterator[Fact]:
-    laws = set(pricing.bundle_laws)
-    yield from (fact(Basis.LAW, law=law.value) for law in Law if law in laws)
-
-
 def _uneven_rows(people: PersonTable) -> Iterator[Fact]:
     """Gaps, and times that somebody has two rows for."""
     total, most = sum(people.by_rows.values()), max(people.by_rows, default=0)
@@ -153,7 +147,8 @@ def rests_on(findings: Findings) -> Iterator[Fact]:
     yield from _knowledge(plan)
     if not plan.data.secret_kind.measured:
         yield fact(Basis.FEW_VALUES)
-    yield from _about_noise(pricing)
+    laws = set(pricing.bundle_laws)
+    yield from (fact(Basis.LAW, law=law.value) for law in Law if law in laws)
     if any(release.times > 1 for release in plan.releases):
         yield fact(Basis.COPIES)
     yield from how_computed(findings)

@@ -181,14 +181,11 @@ def told_together(counts: PublishedCounts, sums: list[Sum], ends: Ends) -> list[
         pattern = tuple(place for place, told in enumerate(stated) if answer in told.answers)
         patterns.setdefault(pattern, set()).add(answer)
     if all(len(pattern) <= 1 for pattern in patterns):
-        parts = [*stated, *(Told(frozenset(rest), people, 0, people, (), ()) for rest in _left(patterns))]
+        counted_by_none = (answers for pattern, answers in patterns.items() if not pattern)
+        others = (Told(frozenset(rest), people, 0, people, (), ()) for rest in counted_by_none)
+        parts = [*stated, *others]
         return [_among_others(place, parts) for place in range(len(parts))]
     return _by_programs(stated, {frozenset(answers): pattern for pattern, answers in patterns.items()})
-
-
-def _left(patterns: dict[tuple[int, ...], set[str]]) -> list[set[str]]:
-    """The answers that no combination counts."""
-    return [answers for pattern, answers in patterns.items() if not pattern]
 
 
 def _among_others(place: int, parts: list[Told]) -> Told:

@@ -156,7 +156,7 @@ def _designed(session: Session, task: DesignTask, grain: Grain, shown: _Shown) -
         binds=_binds(task, priced.in_all),
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
-        common_factor=_factor(task, exact.common.stddevs),
+        common_factor=float(np.max((exact.common.stddevs / task.common_base)[task.free])),
         common_factor_audited=common.audits > 0,
         loss_designed=total,
         loss_at_least=written.loss_at_least,
@@ -207,11 +207,6 @@ def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudg
         price=price,
         everyone=task.plan.privacy.covers_everyone,
     )
-
-
-def _factor(task: DesignTask, stddevs: FloatArray) -> float:
-    """The common factor on all standard deviations."""
-    return float(np.max((stddevs / task.common_base)[task.free]))
 
 
 def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:

@@ -63,7 +63,7 @@ def asked_release(  # many parameters: one for each that a tool has
 
 def may_publish(decision: ReleaseDecision) -> AgentAnswer:
     """Whether a release may follow all others."""
-    limit, open_to = decision.result.verdict.limit_text, _left(decision)
+    limit, open_to = decision.result.verdict.limit_text, f"With it: {_standing_text(decision.after)}"
     if decision.passed is None:
         return AgentAnswer(answer=Answer.OWNER, text="No limit is set: only the owner can decide.")
     if decision.findings.has_nonlinear:
@@ -153,10 +153,6 @@ def answered(
             return {**answer.to_json(), "entry": entry}
         case _:
             raise InvalidInput(f"expected a tool of this server, got {tool[:40]!r}")
-
-
-def _left(decision: ReleaseDecision) -> str:
-    return f"With it: {_standing_text(decision.after)}"
 
 
 def _standing_text(standing: Standing) -> str:

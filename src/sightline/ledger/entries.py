@@ -139,11 +139,8 @@ class Entry(_Part):
 
 def _with_digest(content: bytes) -> bytes:
     """The text of an object with the digest of it as its last field."""
-    return content.removesuffix(b"\n}\n") + b',\n "digest": "%b"\n}\n' % _digest(content)
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+    digest = hashlib.sha256(content).hexdigest().encode()
+    return content.removesuffix(b"\n}\n") + b',\n "digest": "%b"\n}\n' % digest
 
 
 def _json(content: object) -> bytes:

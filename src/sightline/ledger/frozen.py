@@ -38,7 +38,6 @@ from sightline.progress import report
 from sightline.report.reasons import with_reason
 from sightline.tables.membership import (
     Band,
-    Cell,
     Feature,
     Membership,
     Occurring,
@@ -521,18 +520,17 @@ def _numbers(
     for place, parts in enumerate(columns.values()):
         name = f"r{number}" if len(columns) == 1 else f"r{number}_{place + 1}"
         labels = _distinct([membership.partitions[p].label or "value" for p in parts])
+        cells = membership.cells[int(membership.starts[parts[0]]) : int(membership.starts[parts[0] + 1])]
         numbers.append(
             FrozenNumbers(
                 column=name,
-                groups=tuple(
-                    _distinct([", ".join(cell.key) or "all" for cell in _cells(membership, parts[0])])
-                ),
+                groups=tuple(_distinct([", ".join(cell.key) or "all" for cell in cells])),
                 aggregates=tuple(
                     aggregate_of(
                         membership.partitions[p],
                         label=label if len(parts) > 1 else "",
                         law=pricing.laws[p].value,
-                        sizes=_sizes(pricing, p),
+                        sizes=tuple(pricing.noise_stddev[pricing.owner == p].tolist()),
                     )
                     for p, label in zip(parts, labels, strict=True)
                 ),
@@ -540,16 +538,6 @@ def _numbers(
             )
         )
     return tuple(numbers), list(columns.values())
-
-
-def _cells(membership: Membership, p: int) -> Sequence[Cell]:
-    starts = membership.starts
-    return membership.cells[int(starts[p]) : int(starts[p + 1])]
-
-
-def _sizes(pricing: Pricing, p: int) -> tuple[float, ...]:
-    """The noise on each group, as a plan states it: a deviation, of discrete Gaussian noise its sigma."""
-    return tuple(float(size) for size in pricing.noise_stddev[pricing.owner == p])
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

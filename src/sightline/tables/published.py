@@ -43,7 +43,9 @@ def without_queries(membership: Membership, dropped: Collection[int]) -> Members
     parts = membership.partitions
     gone = [c for c, cell in enumerate(membership.cells) if parts[cell.partition].query in dropped]
     left = published(membership, withheld=gone) if gone else membership
-    kept = [query for query in range(_queries(membership)) if query not in dropped]
+    with_numbers = 1 + max((part.query for part in membership.partitions), default=-1)
+    queries = max(len(membership.unaudited), with_numbers)
+    kept = [query for query in range(queries) if query not in dropped]
     number_of = {query: number for number, query in enumerate(kept)}
     whole = membership.with_derived
     return replace(
@@ -54,10 +56,6 @@ def without_queries(membership: Membership, dropped: Collection[int]) -> Members
         ),
         unaudited=tuple(rows for query, rows in enumerate(membership.unaudited) if query in number_of),
     )
-
-
-def _queries(membership: Membership) -> int:
-    return max(len(membership.unaudited), 1 + max((part.query for part in membership.partitions), default=-1))
 
 
 def _signatures(

@@ -311,11 +311,10 @@ def _confirmed(
             numbers = {place: grouped[f"n{place}"].tolist() for place in used}
         if check.presence and any(min(n, default=least_rows) < least_rows for n in numbers.values()):
             continue
-        groups = {place: Counter(_positive(n)) for place, n in numbers.items()}
+        groups = {
+            place: Counter(int(number) for number in of_group if number > 0)
+            for place, of_group in numbers.items()
+        }
         if all(groups[aggregate] == expected for (_, aggregate), expected in sizes.items()):
             confirmed.add(name)
     return confirmed
-
-
-def _positive(numbers: Sequence[int]) -> list[int]:
-    return [int(number) for number in numbers if number > 0]
