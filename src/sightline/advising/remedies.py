@@ -76,6 +76,7 @@ class WhyUntried(StrEnum):
     """Why a kind of change was not tried."""
 
     TOO_LARGE = "too large"
+    TABLE_CLOSED = "table closed"
     RULES = "rules"
     NO_COARSER_KEY = "no coarser key"
     REFUSED = "refused"
@@ -314,10 +315,10 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
     if not found or not found.limit or not findings.not_shown:
         return ()
     if plan.rules.given or not found.has_at_most(MOST_FACTORISED):
-        return (_untried(Do.GROUP_ANY, WhyUntried.RULES if plan.rules.given else WhyUntried.TOO_LARGE),)
+        return groups_untried(findings, WhyUntried.RULES if plan.rules.given else WhyUntried.TOO_LARGE)
     candidates = list(_candidates(session))
     if not candidates:
-        return (_untried(Do.GROUP_ANY, WhyUntried.NO_COARSER_KEY),)
+        return groups_untried(findings, WhyUntried.NO_COARSER_KEY)
     mild = [one for one in candidates if one.kind is not ChangeKind.COARSER][:_MOST_GROUPINGS]
     strong = [one for one in candidates if one.kind is ChangeKind.COARSER][:_MOST_GROUPINGS]
     tried: list[Change] = []
@@ -349,7 +350,13 @@ def coarser_groups(session: Session, findings: Findings) -> tuple[Change, ...]:
                 ),
             }
             return (change.model_copy(update=enough), *tried)
-    return tuple(tried) or (_untried(Do.GROUP_ANY, WhyUntried.REFUSED),)
+    return tuple(tried) or groups_untried(findings, WhyUntried.REFUSED)
+
+
+def groups_untried(findings: Findings, why: WhyUntried) -> tuple[Change, ...]:
+    """That other groups were not looked for, where somebody falls short of the limit."""
+    wanted = bool(findings.linear) and bool(findings.linear.limit) and bool(findings.not_shown)
+    return (_untried(Do.GROUP_ANY, why),) if wanted else ()
 
 
 def _tells_somebody(findings: Findings, totals: Totals) -> bool:

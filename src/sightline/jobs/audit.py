@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from sightline.advising.noise_slack import rounded
-from sightline.advising.remedies import coarser_groups
+from sightline.advising.remedies import WhyUntried, coarser_groups, groups_untried
 from sightline.auditing.certain_people import certain_report
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
@@ -179,7 +179,15 @@ def _audit_streamed(session: Session, table: StreamedTable, top: int, names: boo
         membership = findings.membership
         totals = streamed_totals(session, table, findings.row_by_row.membership)
         keys = session.keys(membership)
-        audited = assemble(findings, top=top, names=names, keys=keys, totals=totals, rules=rules)
+        audited = assemble(
+            findings,
+            top=top,
+            names=names,
+            keys=keys,
+            totals=totals,
+            rules=rules,
+            coarser=partial(groups_untried, findings, WhyUntried.TOO_LARGE),
+        )
         return audited.result()  # nothing is left that takes another pass
 
 
@@ -199,7 +207,9 @@ def _open(
         digest=digest_later(session.plan.data.source, session.base),
         true_totals=session.true_totals,
         rules=rules_of(session, findings),
-        coarser=partial(coarser_groups, session, findings) if coarser else tuple,
+        coarser=partial(coarser_groups, session, findings)
+        if coarser
+        else partial(groups_untried, findings, WhyUntried.TABLE_CLOSED),
     )
 
 
