@@ -90,7 +90,7 @@ def _few(findings: Findings, found: Occurring) -> int:
 def _clusters(findings: Findings, found: Occurring) -> int:
     """How many clusters values lie in, if records do not keep the limit where values are in these alone."""
     prior = findings.prior
-    named = prior.kind is SecretKind.NUMBER and prior.population is None and prior.within is None
+    named = prior.kind.measured and prior.population is None and prior.within is None
     if not found.clusters or not named or isinstance(prior.number, TwoPointPrior) or not findings.linear:
         return 0
     bins = tuple((low, high, float(rows)) for low, high, rows in found.clusters)
