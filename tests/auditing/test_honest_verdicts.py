@@ -121,7 +121,7 @@ def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> 
     result = assembled(find(plan, membership_of(parts, [["x", "y", "y"]] * 3)))
     one = next(one for one in result.exposed if one.size == 1)
     assert one.recipe is not None
-    assert {step.cell for step in one.recipe.steps} == {f"x, blood = {category}" for category in categories}
+    assert {step.cell for step in one.recipe.steps} == {f"x, {category}" for category in categories}
     (report,) = result.releases
     assert (report.newly_exposes, report.exposes_alone) == (1, 1)
     assert result.identifiable_records == 1
@@ -168,11 +168,11 @@ def test_what_some_attack_leaves_is_told_from_what_is_not_shown() -> None:
     assert attacked_sentence(1, 1) == "Some attack leaves it less."
     assert attacked_sentence(3, 3) == "Some attack leaves each of them less."
     assert attacked_sentence(0, 1) == (
-        "No attack is known that leaves it less: it is not shown that it keeps it."
+        "No attack is known that leaves it less, but it is not shown that it keeps it."
     )
     assert attacked_sentence(0, 2).startswith("No attack is known that leaves one of them less")
     assert attacked_sentence(2, 5) == (
-        "Some attack leaves 2 of them less; that the other 3 keep it is not shown."
+        "Some attack leaves 2 of them less; whether the other 3 keep it is not shown."
     )
     part = membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]])
     sums = {"name": "sum", "noise_stddev": 3.0}
