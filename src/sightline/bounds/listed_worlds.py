@@ -22,13 +22,13 @@ from functools import cached_property
 import numpy as np
 
 from sightline.arrays import LARGEST, ROUNDING, FloatArray, IndexArray, distinct_lines
+from sightline.bounds.chance_of_error import Simulated, chance_of, may_simulate
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.value_rows import EXACT, GEOMETRIC, LAPLACE
 from sightline.bounds.walk import ends_of_persons, geometric_noise
 from sightline.units.unit_block import BoolArray
 from sightline.values import frozen
 
-WRONG = 2.5e-11  # the chance that an end is wrong, for all of a design
 _MOST_MEMBERS, _MOST_STATES = 64, 1 << 16  # rows, and states, of components that are listed
 # Different components, and different answers × draws of one, about 0.2 s, and of all. Each is drawn as if it
 # were alone, so that strangers change nothing but who is beyond the last of these.
@@ -55,7 +55,7 @@ def by_listed_worlds(few: FewValues, wide: BoolArray) -> tuple[FloatArray, Float
             for own, count in zip(held, times, strict=True)
         ]
         listed.setdefault(worlds.key + repr(places).encode(), (worlds, []))[1].append((chosen, places))
-    left = _DRAWN_IN_ALL
+    left = _DRAWN_IN_ALL if listed and may_simulate(Simulated.WORLDS) else 0.0
     for worlds, alike in itertools.islice(listed.values(), _MOST_COMPONENTS):
         places, columns = alike[0][1], list(few.asked)
         least = worlds.kept_by_exact_numbers(places, few.asked)
@@ -64,7 +64,7 @@ def by_listed_worlds(few: FewValues, wide: BoolArray) -> tuple[FloatArray, Float
         if draws >= _LEAST_DRAWS and left > 0:
             left -= draws * worlds.answers[0].shape[0]
             means = worlds.posterior_means(draws)
-            wrong = WRONG / _MOST_COMPONENTS
+            wrong = chance_of(Simulated.WORLDS) / _MOST_COMPONENTS
             ends = ends_of_persons(means, worlds.chances, places, wrong, asked=few.asked)
             least, most = np.maximum(least, ends[0]), ends[1]
         for chosen, _ in alike:

@@ -26,6 +26,7 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.bounds.chance_of_error import Simulated, chance_of, may_simulate
 from sightline.bounds.few_values import FewValues
 from sightline.bounds.value_rows import EXACT, GEOMETRIC, LAPLACE
 from sightline.bounds.walk import Block, Schedule, WalkedRows, betting_bound, least_kept, walk
@@ -35,8 +36,6 @@ from sightline.units.design import Design
 from sightline.units.unit_block import BoolArray
 from sightline.values import frozen
 
-WRONG = 5e-11  # the chance that the margin of a walk is too small, for all of a design
-WRONG_OF_GUESSES = 2.5e-11  # the same of how often a guess is right
 MOST_SECONDS = 25.0  # of all walks of a design
 _MOST_ROWS = 400  # of components of which all rows are redrawn, whoever is asked about
 _MOST_IN_ALL = 2_000  # the same, if as many targets by themselves would redraw more
@@ -100,7 +99,7 @@ def with_walk(design: Design, lower: FloatArray, upper: FloatArray, limit: float
     if limit == 0:
         first = int(np.argmin(np.where(few.person >= 0, low, np.inf)))
         asked[first] = few.person[first] >= 0 and bool(high[first] > low[first] + _FINE)
-    if not asked.any():
+    if not asked.any() or not may_simulate(Simulated.WALK):
         return lower
     order = np.flatnonzero(asked)
     order = order[np.argsort(low[order], kind="stable")]
@@ -120,7 +119,7 @@ def with_walked_guesses(design: Design, right: FloatArray) -> FloatArray:
 
     A guess is right with the chance :math:`\max_c \pi_c`. That is convex in the posterior :math:`\pi`, whose
     law every state of a walk from the truth has: so it is at most that of the mean of h over the states, but
-    for a chance of :data:`WRONG_OF_GUESSES`.
+    for the chance of error of one assessment.
     """
     few = FewValues.of_design(design)
     if few is None or few.share < 1:
@@ -132,7 +131,7 @@ def with_walked_guesses(design: Design, right: FloatArray) -> FloatArray:
     chosen = persons[np.argsort(first, kind="stable")][:_MOST_GUESSED]
     nobody = np.zeros(len(few.kinds), dtype=np.bool_)
     tasks = list(_Walks(few=few, limit=0.0, straddling=nobody)._tasks(chosen))
-    if not 0 < len(tasks) <= _MOST_TOGETHER:
+    if not 0 < len(tasks) <= _MOST_TOGETHER or not may_simulate(Simulated.GUESSES):
         return right
     by_walk, chances = np.ones(len(few.kinds)), few.rows.chances
     most_wrong = 1 - 1 / chances.size
@@ -143,7 +142,8 @@ def with_walked_guesses(design: Design, right: FloatArray) -> FloatArray:
         means = walk(task.rows, schedule, task.targets, (2, number))[0]
         wrong = 1 - (means + chances[:, None]).max(axis=1)
         missed = np.clip(wrong / most_wrong, 0.0, 1.0)
-        by_walk[task.persons] = 1 - betting_bound(missed, WRONG_OF_GUESSES / chosen.size) * most_wrong
+        wrong_end = chance_of(Simulated.GUESSES) / chosen.size
+        by_walk[task.persons] = 1 - betting_bound(missed, wrong_end) * most_wrong
     improved = right.copy()
     improved[units] = np.minimum(right[units], by_walk[few.person[units]])
     return np.maximum(improved, float(chances.max()))
@@ -169,7 +169,7 @@ class _Walks:
             seconds -= cost
             if schedule is None:
                 continue
-            wrong = WRONG / 2 * len(task.persons) / _MOST_ASKED
+            wrong = chance_of(Simulated.WALK) / 2 * len(task.persons) / _MOST_ASKED
             for attempt in (1, 2):
                 means = walk(task.rows, schedule, task.targets, (attempt, task.seed))
                 kept, estimate = (ends[:, list(few.asked)] for ends in self._kept(task, means, wrong))
@@ -237,7 +237,7 @@ class _Walks:
     def _worlds(self, task: _Task, estimate: FloatArray, spread: FloatArray, affordable: float) -> int:
         """So many that the margins show the limit for as many persons as can be; 0 if they show nothing."""
         # The margin of betting is about this many standard errors; of r rows it is r times as wide.
-        level = math.sqrt(2 * math.log(_MOST_ASKED * task.rows.chances.size / WRONG))
+        level = math.sqrt(2 * math.log(_MOST_ASKED * task.rows.chances.size / chance_of(Simulated.WALK)))
         wide = 1.2 * level * spread * np.array([len(places) for places in task.places])
         # Of many persons the least of a pilot's estimates is rather too low.
         away = estimate - self.limit

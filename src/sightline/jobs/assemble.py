@@ -52,6 +52,7 @@ from sightline.auditing.result import (
 from sightline.auditing.result_parts import MOST_LISTED, TOP
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import NO_RULES, accepts_what_is_alike, sharpest_view, verdict
+from sightline.bounds.chance_of_error import Taken, one_budget
 from sightline.errors import require
 from sightline.format import count
 from sightline.progress import blas_threads_for
@@ -351,7 +352,8 @@ def _once(findings: Findings, section: Callable[[], T]) -> Callable[[], T]:
     @cache
     def computed() -> T:
         membership = findings.membership
-        with blas_threads_for(rows=len(membership.cells), columns=membership.signature_count):
+        threads = blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
+        with threads, one_budget(membership.once(Taken)):
             return section()
 
     return computed

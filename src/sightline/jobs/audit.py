@@ -24,6 +24,7 @@ from sightline.auditing.result import AuditResult, Change, ChangeKind, Explanati
 from sightline.auditing.result_parts import WhatIf
 from sightline.auditing.session import Session, opened, streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
+from sightline.bounds.chance_of_error import Taken, one_budget
 from sightline.errors import Interrupted, InvalidInput, InvalidPlan, TooMuchWork, require, require_plan
 from sightline.jobs.assemble import Depth, OpenAudit, assemble, rules_of
 from sightline.jobs.several_secrets import together
@@ -34,6 +35,7 @@ from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
 
+@one_budget()
 def audit(  # many parameters: the options of the command of the same name
     plan: PlanLike,
     *,
@@ -134,7 +136,9 @@ def open_audit(plan: PlanLike, *, names: bool = False, top: int = 20) -> OpenAud
             got="one that is streamed",
             fix="audit it",
         )
-        findings = _find(session, session.membership())
+        membership = session.membership()
+        with one_budget(membership.once(Taken)):
+            findings = _find(session, membership)
         return _open(session, findings, top=top, names=names)
 
 
@@ -265,6 +269,7 @@ def check(plan: PlanLike) -> Plan:
     return checked
 
 
+@one_budget()
 def explain(plan: PlanLike, record: str | int, *, progress: Progress | None = None) -> Explanation:
     """Explain what is seen of one record, given by its key, and by which recipe.
 

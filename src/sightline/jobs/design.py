@@ -28,6 +28,7 @@ from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limi
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.session import Session, opened
+from sightline.bounds.chance_of_error import one_budget
 from sightline.errors import InvalidPlan, require, require_plan
 from sightline.format import percent_at_least, percent_stated
 from sightline.jobs.assemble import judged, rules_of
@@ -35,6 +36,7 @@ from sightline.progress import Progress, blas_threads_for, report, reporting
 from sightline.report.design import who
 
 
+@one_budget()
 def design(  # many parameters: the options of one command
     plan: PlanLike,
     *,

@@ -24,6 +24,7 @@ from sightline.auditing.query_files import rebased
 from sightline.auditing.reading import plan_file_text, with_limit
 from sightline.auditing.result_parts import FEW
 from sightline.auditing.session import opened
+from sightline.bounds.chance_of_error import one_budget
 from sightline.errors import DamagedLedger, InvalidInput, InvalidPlan, require
 from sightline.format import percent_stated
 from sightline.ledger.decision import (
@@ -149,6 +150,7 @@ class Ledger:
         ledger.folder.start(text, _entry(Chain(entries=()), kind="start", **first))
         return ledger
 
+    @one_budget()
     def check(
         self,
         release: ReleaseLike,
@@ -166,6 +168,7 @@ class Ledger:
         with reporting(progress):
             return self._candidate(release_of(release, self._head["data"]), epoch, table, top).decision
 
+    @one_budget()
     def add(
         self,
         release: ReleaseLike,

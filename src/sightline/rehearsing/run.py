@@ -20,6 +20,7 @@ from sightline.auditing.plans_by_secret import plans_by_secret
 from sightline.auditing.reading import PlanLike, public_source, read_plan
 from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.session import Session, opened
+from sightline.bounds.chance_of_error import one_budget
 from sightline.errors import InvalidPlan, TooMuchWork, require, require_plan
 from sightline.numerics.intervals import any_law_factor, gaussian_factor, unimodal_factor
 from sightline.progress import Progress, report, reporting
@@ -47,6 +48,7 @@ _MOST_DRAWS = 200_000_000  # values drawn from the prior, over all repetitions
 _MOST_REPETITIONS = 1_000_000
 
 
+@one_budget()
 def rehearse(
     plan: PlanLike,
     *,

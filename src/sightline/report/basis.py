@@ -10,6 +10,7 @@ from sightline.auditing.declared_and_found import HowComputed, Odd
 from sightline.auditing.releases import LeftOut
 from sightline.auditing.rests_on import Basis
 from sightline.auditing.result_parts import Fact
+from sightline.bounds.chance_of_error import OF_AN_AUDIT
 from sightline.format import count, number, percent
 from sightline.privacy.law import Law
 from sightline.report.beliefs import expected
@@ -270,9 +271,8 @@ SENTENCES: dict[str, Callable[..., str]] = {
         "that hide each other: where the attacker knows the others, state them in [attacker] knows. Where "
         "few records share numbers, both ends may come from simulated answers over all their values, and "
         "where the limit is between both ends, the lower one from a walk through simulated worlds; the "
-        "chance that one is wrong is below 1e-10 in each assessment: there is one for every question, belief "
-        "and change that is tried. Other upper ends are those of the best linear attack, or of its guess "
-        "rounded softly, by a proved bound."
+        f"chance that anything simulated is wrong, in all of the audit, is below {OF_AN_AUDIT:g}. Other "
+        "upper ends are those of the best linear attack, or of its guess rounded softly, by a proved bound."
     ),
     Basis.LAW: lambda law: OF_LAWS[Law(law)],
     Basis.COPIES: lambda: (
