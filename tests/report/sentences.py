@@ -451,13 +451,25 @@ def assumptions() -> States:
     for case in cases_of(find(plan, membership), (alike,), CertainReport(draws=(3, 100))):
         for number in (1,) if case.case in ONE_ONLY else (1, 3):
             yield f"{case.name.value}, {number}", _open(replace(case, count=number))
+        if case.case in FEW_VALUES:
+            for other, figures in FEW_VALUES.items():
+                yield f"few_values, {other.value}", _open(replace(case, count=3, case=other, figures=figures))
     (line,) = accepted_lines(result(unverified=(lacking(accepted=True),)))
     yield "accepted", line
 
 
+FEW_VALUES: dict[Case, dict[str, Any]] = {
+    Case.VALUES_WITHIN: {"within": 2.5},
+    Case.VALUES_TAKEN: {"secret": "kwh", "of_level": False},
+    Case.MULTIPLES: {"step": 0.5, "secret": "kwh", "of_level": True},
+    Case.CLUSTERS: {"secret": "kwh", "of_level": False},
+}
+
+
 def _open(case: AssumptionCase) -> str:
     open_one = with_reason(case.unverified(accepted=False))
-    (line,) = open_lines(result(verdict=verdict(OPEN), unverified=(open_one,)))
+    kind = "category" if case.case is Case.UNUSED else base().kind
+    (line,) = open_lines(result(verdict=verdict(OPEN), unverified=(open_one,), kind=kind))
     return line
 
 
