@@ -11,6 +11,7 @@ import pytest
 import sightline as sl
 from sightline.auditing.assumption_facts import NOT_ACCEPTED, OF_A_GROUP
 from sightline.auditing.plan import AssumptionName
+from sightline.cli import _status_of
 from sightline.report.first_screen import MOST_LINES, first_screen
 from sightline.report.notebook import html
 from sightline.report.page import report_html
@@ -107,7 +108,10 @@ def test_a_plan_that_accepts_it_is_told_who_decides_and_what_was_found() -> None
     assert result.verdict.waits_for_a_person
     decided = result.verdict.model_copy(update={"set_by": "Ada"})
     assert not decided.waits_for_a_person
-    assert limit_line(result.model_copy(update={"verdict": decided})).startswith("Decided by Ada: the plan ")
+    by_ada = result.model_copy(update={"verdict": decided})
+    assert limit_line(by_ada).startswith("Decided by Ada: the plan ")
+    assert (_status_of(result), _status_of(by_ada)) == (2, 0)  # at 0 a pipeline publishes
+    assert "see the other test cases" not in shown(result)["junit"]  # no other says anything
     screen = " ".join(line.plain for line in first_screen(result, 100))
     assert 'homogeneous: "counts: b" tells the values of 30 rows: they are nearly all alike.' in screen
     assert "<skipped" in shown(result)["junit"]

@@ -155,7 +155,7 @@ def test_readers_see_what_a_pass_accepts_by_name() -> None:
     owner, readers = accepted_lines(result), accepted_lines(result.publishable())
     assert [line.partition(":")[0] for line in owner] == ["clipped"]
     assert readers == [
-        "also clipped and homogeneous; whether the pass needs this, and where, is for the owner"
+        "also clipped and homogeneous; whether the pass needs this, and where, is for the owner."
     ]
     assert readers[0] in summary(result.publishable())
     assert readers[0] in on_page(

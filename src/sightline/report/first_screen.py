@@ -447,7 +447,7 @@ def accepted_lines(result: AuditResult) -> list[str]:
     listed = {one.name for one in result.unverified}
     others = [name.value for name in result.accepts if name not in listed and not result.owner_only]
     if others:
-        said.append(f"also {' and '.join(others)}; whether the pass needs this, and where, is for the owner")
+        said.append(f"also {' and '.join(others)}; whether the pass needs this, and where, is for the owner.")
     return said
 
 

@@ -233,7 +233,8 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
     for name in report.releases:
         case = _add_case(suite, report, f"release {name}", [])
         if errors or not report.passed:
-            SubElement(case, "skipped", message=_NOT_SHOWN)
+            message = _NOT_SHOWN if errors else report.skipped
+            SubElement(case, "skipped", message=_junit_text(message))
 
 
 def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[ReportedProblem]) -> Element:

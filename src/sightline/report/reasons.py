@@ -119,8 +119,8 @@ def _multiples(step: float, secret: str, of_level: bool) -> tuple[str, str]:
 def _clusters(secret: str, of_level: bool) -> tuple[str, str]:
     taking = f"the mean {secret} of a record's rows" if of_level else secret
     rest = (
-        f" all that {taking} takes in the table: an attacker who expects values there alone may learn more of "
-        "somebody than the limit allows"
+        f" all that {taking} takes in the table: an attacker who expects values there alone may learn more "
+        "of somebody than the limit allows"
     )
     return f"cluster holds{rest}", f"clusters hold{rest}"
 

@@ -676,7 +676,7 @@ def _closeness_line(result: AuditResult, everyone: str) -> str:
     match verdict.status:
         case VerdictStatus.PASSED:
             average = f", on average over {result.prior}" if result.prior else ""
-            return _passes(result, f"{secret} of none of {everyone} is {closely}{average}.")
+            return _passes(result, f"Of {everyone}, the {secret} of none is {closely}{average}.")
         case VerdictStatus.FAILED:
             below = f"{verdict.below_limit:,} of {everyone}"
             return f"Do not publish this yet. {secret} of {below} may be {closely}."
