@@ -274,8 +274,8 @@ def test_no_date_unless_asked() -> None:
 class TestHeadline:
     def test_it_is_in_the_units_of_the_secret(self) -> None:
         number, words = headline(microgrid())
-        assert number == "± 577 → ± 122–146"
-        known = "evening_watts of the most exposed home is known to ± 122–146; before ± 577."
+        assert number == "± 577 → ± 123–146"
+        known = "evening_watts of the most exposed home is known to ± 123–146; before ± 577."
         assert words == known
 
     def test_it_is_rounded_outwards(self) -> None:

@@ -47,7 +47,7 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
         text.index(words)
         for words in (
             "BELOW THE LIMIT",
-            "± 122–146",
+            "± 123–146",
             "± 577",
             "Most exposed of 9, known to, and how",
             "What to change",

@@ -213,7 +213,7 @@ WORDS: dict[str, Callable[..., str]] = {
     Then.NOBODY_CERTAIN: _nobody_certain,
     WhyUntried.TOO_LARGE: lambda: "the plan is too large to be audited again and again",
     WhyUntried.TABLE_CLOSED: lambda: "an open audit has closed its table; audit(plan) tries them",
-    WhyUntried.RULES: lambda: "the plan has rules, which other groups would have to keep, too",
+    WhyUntried.RULES: lambda: "the plan has rules",
     WhyUntried.NO_COARSER_KEY: lambda: (
         "nothing coarser to group by was found; [data] public may name columns"
     ),
