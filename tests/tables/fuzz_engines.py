@@ -141,5 +141,7 @@ def fuzz(seed: int, seconds: float, *, most: float = float("inf")) -> dict[str, 
 
         def check(draw: np.random.Generator, trial: int, count: Counter[str]) -> None:
             compare(sources, draw, count)
+            if trial % 20 == 19:
+                print(dict(sorted(count.items())), flush=True)
 
         return check_cases(check, seed, seconds, most=most)

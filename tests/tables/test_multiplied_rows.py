@@ -44,6 +44,9 @@ READ = [
     "SELECT a.town, SUM(b.x), COUNT(*) FROM data a JOIN data b ON a.town = b.town GROUP BY a.town",
     "SELECT a.age, SUM(b.x) FROM data a JOIN data b ON a.town = b.town AND a.id <> b.id GROUP BY a.age",
     "SELECT SUM(b.x * a.age) FROM data a JOIN data b ON a.id < b.id",
+    "SELECT data.town, SUM(x), COUNT(*), COUNT(v.month) FROM data LEFT JOIN visits v USING (town) GROUP BY 1",
+    "SELECT age, SUM(x), COUNT(v.pages) FROM data JOIN visits v ON data.town = v.town GROUP BY age",
+    "SELECT SUM(x * v.pages) FROM data LEFT JOIN visits v ON data.town = v.town AND v.month = 'may'",
 ]
 
 
@@ -131,6 +134,8 @@ REFUSED = {
     "SELECT SUM(x + v.pages) FROM data JOIN visits v USING (town)": "products of numbers of the row",
     "SELECT STDDEV(x) FROM data JOIN visits v USING (town)": "COUNT, SUM, AVG, MIN or MAX",
     "SELECT SUM(x) FROM data JOIN visits v ON data.town = v.twn": "a column of v",
+    "SELECT SUM(x) FILTER (WHERE v.pages > 2) FROM data LEFT JOIN visits v USING (town)": "in ON, of a LEFT",
+    "SELECT SUM(x) FROM data LEFT JOIN visits v USING (town) WHERE v.month IS NULL": "at most one row",
     "SELECT v.month, SUM(x) FROM data LEFT JOIN visits v USING (town) GROUP BY v.month": "at most one row",
 }
 

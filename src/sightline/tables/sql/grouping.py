@@ -209,7 +209,7 @@ _OF_A_COLUMN: tuple[type[exp.Expr], ...] = (exp.Count, exp.Min, exp.Max, exp.Sum
 
 @frozen(eq=True)
 class WindowColumn:
-    """A computed column of ``data``: 1 in the rows of the groups that HAVING keeps, else 0.
+    """A computed column of ``data``: 1 in the rows of the groups that HAVING keeps, else 0; or a number.
 
     It is equal in name for equal conditions, so that releases share one.
     """
@@ -222,7 +222,11 @@ class WindowColumn:
     def of(cls, kept: exp.Expr, *, dialect: str) -> WindowColumn:
         """Name a bound condition made of window functions."""
         one, zero = exp.Literal.number(1), exp.Literal.number(0)
-        bound = exp.Case(ifs=[exp.If(this=kept, true=one)], default=zero)
+        return cls.of_number(exp.Case(ifs=[exp.If(this=kept, true=one)], default=zero), dialect=dialect)
+
+    @classmethod
+    def of_number(cls, bound: exp.Expr, *, dialect: str) -> WindowColumn:
+        """Name a bound number that is computed once for every row, such as the lines that it matches."""
         text = embedded(bound, dialect)
         name = "window_" + hashlib.sha256(text.encode()).hexdigest()[:50]
         return cls(name=name, bound=bound, text=text)

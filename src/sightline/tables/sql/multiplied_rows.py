@@ -4,7 +4,8 @@
 ``FROM data AS a JOIN data AS b ON a.town = b.town`` a row of ``b`` as often as its town has rows. So the join
 is read as a number of the row, which a subquery counts: ``SUM(x * n)``, and of a mean that over ``SUM(n)``. A
 key of the joined lines puts one row into several groups: then each of its values is a SELECT of its own. The
-engine compares both answers, on the true secrets and on others.
+engine compares both answers, on the true secrets and on others. DuckDB counts the lines of all rows in one
+pass; on other engines such joins are refused.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from sightline.tables.sql.scope import conjuncts
 from sightline.tables.subject import Schema
 from sightline.values import frozen
 
-MOST_GROUPS = 60  # of keys of joined lines, each of which is a SELECT of its own
+MOST_GROUPS = 24  # of keys of joined lines, each of which is a SELECT of its own
 LABEL = "label"  # of an item of the SELECT list, as it was written
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 OF_LINES = "matched lines"  # what subqueries call the joined table
@@ -51,7 +52,8 @@ def without_multiplied_rows(query: exp.Query, schema: Schema, secret: str) -> tu
     SELECT b.town, SUM((b.x) * (SELECT COUNT(*) FROM data AS "matched lines" WHERE "matched lines".town = ...
     """
     found = False
-    for select in list(query.find_all(exp.Select)):
+    # Elsewhere a number that a subquery counts is counted again for every row and every use of it.
+    for select in list(query.find_all(exp.Select)) if schema.dialect == "duckdb" else ():
         for other in _weighted(select, schema, secret):
             found = True
             if select is query:
@@ -70,6 +72,7 @@ class _Join:
     lines: str  # what it calls the other table
     columns: dict[str, frozenset[str]]  # of both, in lower case
     conditions: list[exp.Expr]  # of ON and WHERE
+    left: bool  # whether a row without a line stays, once
     equal: dict[str, exp.Expr] = field(default_factory=dict)  # columns of lines that a column of the row is
 
     def table(self, called: str) -> exp.Expr:
@@ -125,9 +128,16 @@ class _Join:
 
 def is_multiplicity(node: exp.Expr) -> bool:
     """Whether a bound expression is the number of lines that a row matches."""
-    select = node.unnest().this if isinstance(node.unnest(), exp.Subquery) else node
+    plain = node.unnest()
+    plain = plain.this.unnest() if isinstance(plain, exp.Greatest) else plain  # of a LEFT JOIN at least 1
+    select = plain.this if isinstance(plain, exp.Subquery) else plain
     items = select.expressions if isinstance(select, exp.Select) else []
     return bool(items) and all(isinstance(item, exp.Count) for item in items)
+
+
+def is_number_of_lines(bound: exp.Select, rows: str) -> bool:
+    """Whether a bound subquery is one number of lines that a row matches; ``rows`` is our name for data."""
+    return len(bound.expressions) == 1 and any(column.table == rows for column in bound.find_all(exp.Column))
 
 
 def _weighted(select: exp.Select, schema: Schema, secret: str) -> Iterator[exp.Query]:
@@ -136,6 +146,8 @@ def _weighted(select: exp.Select, schema: Schema, secret: str) -> Iterator[exp.Q
         group = clause_of(join.select, "group")
         keys = [key for key in map(join.on_rows, group.expressions) if join.of_lines(key)]
         if any(isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple) for key in keys):
+            return
+        if keys and join.left:
             return
         if keys:
             _check_groups(join, secret)
@@ -199,7 +211,8 @@ def _read(select: exp.Select, schema: Schema, secret: str) -> Iterator[_Join]:
         isinstance(one, exp.Table) and is_plain(one) and one.name.casefold() in known for one in tables
     ):
         return
-    if clauses_of(join) - {"this", "on", "using", "kind"} or join.kind not in ("", "INNER", "CROSS"):
+    words = {join.side, join.kind} - {"", "INNER", "CROSS", "LEFT", "OUTER"}
+    if clauses_of(join) - {"this", "on", "using", "kind", "side"} or words:
         return
     starred = any(not isinstance(star.parent, exp.Count) for star in select.find_all(exp.Star))
     if starred or has(select, exp.Window, exp.Subquery) or not any(map(has_aggregate, select.expressions)):
@@ -218,10 +231,16 @@ def _read(select: exp.Select, schema: Schema, secret: str) -> Iterator[_Join]:
     (rows,) = owners
     (lines,) = set(columns) - owners
     where = conjuncts(select.args["where"].this) if "where" in clauses_of(select) else []
+    matches, left = _matches(join, columns), join.side == "LEFT"
     found = _Join(
-        select=select, rows=rows, lines=lines, columns=columns, conditions=[*_matches(join, columns), *where]
+        select=select, rows=rows, lines=lines, columns=columns, conditions=[*matches, *where], left=left
     )
     about_lines = [one for one in found.conditions if found.of_lines(one)]
+    # A row without a line stays, once: only what counts lines or rows is read of it.
+    if left and (next(iter(columns)) != rows or any(one not in matches for one in about_lines)):
+        return
+    if left and any(one not in about_lines for one in matches):
+        return
     named = [*found.conditions, *clause_of(select, "group").expressions]
     named += [call for part in select.expressions for call in aggregates_in(part)]
     if any(not found.holder(column) for part in named for column in part.find_all(exp.Column)):
@@ -322,6 +341,8 @@ def _of_rows(join: _Join, chosen: _Values) -> exp.Select:
     """The SELECT over rows alone, each with the number of its lines, of which some have certain values."""
     whole = join.select.copy()
     number = join.of_matches(exp.Count(this=exp.Star(), big_int=True), chosen)
+    if join.left:
+        number = exp.Greatest(this=number, expressions=[exp.Literal.number(1)])
     own = [one.copy() for one in join.conditions if not join.of_lines(one)]
     whole.set("joins", None)
     if chosen:
@@ -359,6 +380,12 @@ def _of_weighted_rows(join: _Join, call: exp.Expr, number: exp.Expr, chosen: _Va
         inner, parts = call.this, conjuncts(call.expression.this)
         of_lines = [one for one in parts if join.of_lines(one)]
         met = [one for one in parts if not join.of_lines(one)]
+    if of_lines and join.left:
+        refuse(
+            "conditions on joined columns in ON, of a LEFT JOIN that finds several lines",
+            got=shown(call),
+            fix="write them into ON, or JOIN in place of LEFT JOIN",
+        )
     if of_lines:
         number = join.of_matches(exp.Count(this=exp.Star(), big_int=True), chosen, of_lines)
         met.append(exp.GT(this=number.copy(), expression=exp.Literal.number(0)))
@@ -369,6 +396,9 @@ def _of_weighted_rows(join: _Join, call: exp.Expr, number: exp.Expr, chosen: _Va
         return _counted(number, [*met, argument])
     if isinstance(inner, exp.Count):
         plain = isinstance(argument, exp.Star | exp.Literal)
+        if join.of_lines(argument) and not join.of_rows(argument):
+            count = exp.Count(this=argument.copy(), big_int=True)
+            return _counted(join.of_matches(count, chosen, of_lines), met)
         return _counted(number, met if plain else [*met, _is_there(argument)])
     if isinstance(inner, exp.Sum):
         rows, lines = _factors(join, argument)

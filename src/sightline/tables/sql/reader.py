@@ -21,6 +21,7 @@ from sightline.tables.sql.grammar import (
     clause_of,
     clauses_of,
     has,
+    is_inside,
     parse_condition,
     parse_query,
     refuse,
@@ -38,7 +39,7 @@ from sightline.tables.sql.grouping import (
     read_grouping,
     read_having,
 )
-from sightline.tables.sql.multiplied_rows import is_multiplicity
+from sightline.tables.sql.multiplied_rows import is_multiplicity, is_number_of_lines
 from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.nullness import SECRET_COLUMN, ColumnFacts, Decides, NullRule
 from sightline.tables.sql.one_select import is_inside_subquery, rewritten, with_groups
@@ -177,12 +178,13 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         ask=schema.ask,
     )
     parts, tests = _read(select, source, secret)
-    partitions, counts = _partitions(parts, secret, tests, subject.bounds)
+    numbers = dict[str, WindowColumn]()
+    partitions, counts = _partitions(parts, secret, tests, subject.bounds, numbers)
     return ReleaseQuery(
         name="",
         sql="",
         joins=source.joins,
-        windows=parts.having.windows,
+        windows=(*parts.having.windows, *numbers.values()),
         partitions=tuple(partitions),
         public_counts=tuple(counts),
         checks=(check_query(parts, secret, subject),),
@@ -429,18 +431,23 @@ def _null_rule(scope: Scope, where: Sequence[exp.Expr], public: Decides) -> Null
 
 
 def _partitions(
-    parts: SelectParts, secret: Secret, tests_of_rows: Tests, bounds: tuple[float, float]
+    parts: SelectParts,
+    secret: Secret,
+    tests_of_rows: Tests,
+    bounds: tuple[float, float],
+    numbers: dict[str, WindowColumn],
 ) -> tuple[list[Partition], list[str]]:
+    """The partitions and the public counts; ``numbers`` gets what is computed once for every row."""
     scope = secret.scope
     matched = [embedded(part, scope.dialect) for part in parts.source.matched]
     partitions: list[Partition] = []
     counts: list[str] = []
     conditions = []
     for measure in parts.measures:
-        public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
+        public = [_embedded(part, scope, numbers) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
     weights = [
-        "".join(embedded(weight, scope.dialect) for weight in measure.weights) for measure in parts.measures
+        "".join(_embedded(weight, scope, numbers) for weight in measure.weights) for measure in parts.measures
     ]
     texts = {id(key): embedded(key, scope.dialect) for key in parts.grouping.keys}
     aliases = {
@@ -484,6 +491,17 @@ def _partitions(
                 for name, feature_test in tests
             ]
     return partitions, counts
+
+
+def _embedded(node: exp.Expr, scope: Scope, numbers: dict[str, WindowColumn]) -> str:
+    """A bound expression for our queries, with a column in place of every number of matched lines."""
+    root = exp.Paren(this=node.copy())
+    for select in list(root.find_all(exp.Select)):
+        if not is_inside(select, exp.Select, exp.Exists, exp.In) and is_number_of_lines(select, DATA):
+            number = select.parent if isinstance(select.parent, exp.Subquery) else select
+            one = WindowColumn.of_number(exp.Subquery(this=select.copy()), dialect=scope.dialect)
+            number.replace(bound_column(numbers.setdefault(one.name, one).name, DATA))
+    return embedded(root.this, scope.dialect)
 
 
 def _tests(
