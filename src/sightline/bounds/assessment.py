@@ -426,12 +426,9 @@ def of_few_values(found: UnitExposure, *, limit: float = np.inf, least: bool = F
     """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
     by listed worlds; and the upper ends that these give.
 
-    Of units that keep the limit only those whose brackets are far from closed. Where the least end alone is
-    asked for, only if the limit is in its bracket.
+    Of units that keep the limit only those whose brackets are far from closed.
     """
     design, lower, upper = found.design, found.lower, found.upper
-    if least and upper.min() < limit:  # an attack leaves less: nothing raises the least end to the limit
-        return replace(found, posterior=upper)
     narrow = np.where(lower >= limit, _CLOSED, NOTICEABLE)
     wide = np.any(upper > lower * (1 + narrow), axis=1)
     few = FewValues.of_design(design) if wide.any() else None
