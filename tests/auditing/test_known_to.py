@@ -77,7 +77,7 @@ def test_the_stricter_of_both_decides() -> None:
     ]
     assert [one.verdict.below_limit for one in both] == [3, 1]
     assert [one.verdict.known_to for one in both] == [None, 2_500.0]
-    assert "less than the limit of 50 % and of ± 2,500." in both[0].verdict.text
+    assert "3 records may be below the limit of 50 % and of ± 2,500." in both[0].verdict.text
     assert "may be known more closely than to ± 2,500." in limit_line(both[1])
 
 

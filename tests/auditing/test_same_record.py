@@ -11,6 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.result import VerdictStatus
+from sightline.format import percent_at_most
 from sightline.report.first_screen import change_lines, exposed_lines
 from sightline.report.wording import limit_line, view_line
 from tests.numbered_cases import trials
@@ -52,10 +53,11 @@ def test_a_question_that_keeps_least_is_said_as_a_question(releases: tuple[tuple
     first = result.exposed[0]
     assert first.remaining_uncertainty == least
     assert first.about == result.least_about
-    assert exposed_lines(result)[0].split("  ")[1].endswith("is left of whether income > 250,000")
     view = result.sharpest
     assert view is not None
     assert view.right_after is not None
+    known = f"whether income > 250,000: right at most {percent_at_most(view.right_after)}"
+    assert exposed_lines(result)[0].split("  ")[1] == known
     # One yes or no with noise 0.3 is told right by the sign: Φ(1/0.6) = 95 %; the bound is above it.
     assert 0.952 < view.right_after < 0.98
     # In which half the income lies is all that can be seen of it: half of ± remains, at the least.

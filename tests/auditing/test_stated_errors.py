@@ -111,7 +111,7 @@ def test_slack_never_states_the_floor_of_its_search_as_what_is_needed(tmp_path: 
     slack = sl.audit(plan).slack
     assert slack is not None
     assert slack.noise_factor == 1e-5
-    assert "even with a hundred-thousandth of the noise" in slack.text
+    assert "even with a hundred-thousandth of this noise" in slack.text
 
 
 def test_the_lower_end_of_a_yes_or_no_is_not_said_to_hold_against_who_knows_the_others() -> None:

@@ -348,7 +348,7 @@ class TestCommands:
         assert 'the plan withholds them, and a pass needs that you accept "hidden_by_noise"' in shown.err
         shown_of = _audited(capsys, status=2)
         assert "NOT SHOWN" in shown_of
-        assert "hid groups where a noisy count was small" in shown_of
+        assert "hid groups whose noisy count was small" in shown_of
         text = (folder / "plan.toml").read_text()
         (folder / "plan.toml").write_text(text.replace("[limits]", '[limits]\naccept = ["hidden_by_noise"]'))
         assert "PASSED" in _audited(capsys)

@@ -122,8 +122,8 @@ def test_gaps_and_hours_that_occur_twice_are_a_line_each(tmp_path: Path) -> None
     written(tmp_path, "customer,hour,x", rows)
     result = sl.audit(plan(tmp_path, ("SELECT SUM(x) FROM data", 9.0), max_rows_per_record=25))
     lines = " ".join(result.assumptions)
-    assert "Records have 23 to 25 rows: 1 of 6 has fewer than the most." in lines
-    assert "6 times a record has several rows with one 'hour': an hour" in lines
+    assert "Records have 23 to 25 rows: 1 of 6 has fewer than 25." in lines
+    assert "6 times a record has several rows with the same 'hour': an hour" in lines
 
 
 def test_a_full_panel_has_neither_line(tmp_path: Path) -> None:
