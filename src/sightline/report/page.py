@@ -27,7 +27,6 @@ from sightline.report.first_screen import (
     broken_rules,
     first_lists,
     public_line,
-    tried_line,
 )
 from sightline.report.wording import (
     LINE_WIDTH,
@@ -191,7 +190,6 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             belief_line=belief_line(shown),
             about=about_line(shown),
             public=public_line(shown),
-            tried=tried_line(shown),
             first=first_lists(shown, longest=LINE_WIDTH, more=""),
             broken=broken_rules(shown)[:TOP],
             what_if=what_if_tables(shown),
