@@ -387,9 +387,16 @@ def _assessed_by_parts(design: Design, asked: _Asked) -> UnitExposure:
 def _rows_in_order(design: Design, asked: _Asked, found: UnitExposure | None = None) -> UnitExposure:
     """Of a design in one part. Rows that tell next to nothing may be told last: what is left then counts."""
     found = _all_rows(design, asked) if found is None else found
-    first, share = told_last(design)
-    if first.all() or not np.any(found.lower < share * found.upper):
-        return found
+    for first, share in told_last(design):
+        if np.any(found.lower < share * found.upper):
+            found = _with_some_last(design, asked, found, first, share)
+    return found
+
+
+def _with_some_last(
+    design: Design, asked: _Asked, found: UnitExposure, first: BoolArray, share: float
+) -> UnitExposure:
+    """What is left where all rows but the first are told last, which leave a share of what these leave."""
     fewer_rows = design.take(first)
     if isinstance(fewer_rows.units, Units):
         fewer_rows = replace(fewer_rows, units=fewer_rows.units.without_repeated_columns())

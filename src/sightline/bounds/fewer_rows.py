@@ -39,6 +39,8 @@ MOST_ROWS = 400  # of a part that is assessed again; beyond it the looser bound 
 _MOST_ENTRIES = 1 << 22  # rows × kinds
 _MOST_PARTS = 16  # each takes a few milliseconds
 _TOLD_LAST = 0.1  # most of what is given away by telling some rows last: a tenth, in all
+# Of those told last fewer are tried as well if they give away so much less, where there is something to gain.
+_MUCH_LESS, _NEXT_TO_NOTHING, _MOST_TRIED = 4.0, 5e-4, 3
 
 
 def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
@@ -67,26 +69,34 @@ def parts(design: Design) -> Iterator[tuple[BoolArray, BoolArray]]:
             yield label == name, of_kind == name
 
 
-def told_last(design: Design) -> tuple[BoolArray, float]:
-    """The rows that are told first, and what the others leave at least of what these leave.
+def told_last(design: Design) -> Iterator[tuple[BoolArray, float]]:
+    """Some rows that are told first, and what the others leave at least of what these leave.
 
-    All rows, and 1, if none tells so little that it pays.
+    As many are told last as pays, and fewer of them where these tell much less: else more noise on one number
+    would add it to those that were told last before, at the cost of all. None if none tells so little.
     """
     units, noise = _in_memory(design), design.noise
     every = np.ones(noise.information.size, dtype=np.bool_)
     if units is None or noise.shared or every.size == 1:
-        return every, 1.0
+        return
     exponent = _given_away(units, design)
     order = np.argsort(exponent, kind="stable")
     # Rows that give away equally much, up to rounding, are all told last or none is: else which of them is
     # would depend on the order of the plan.
     rising = np.minimum(exponent[order], 1.0)
     ends = np.flatnonzero(np.append(np.diff(rising) > ROUNDING * rising[1:], True))
-    last = order[: ends[np.cumsum(rising)[ends] <= _TOLD_LAST].max(initial=-1) + 1]
-    if not 0 < last.size < every.size:
-        return every, 1.0
-    every[last] = False
-    return every, float(np.exp(-exponent[last].sum() * (1 + 1e-9)))
+    total = np.cumsum(rising)[ends]
+    most, tried = _TOLD_LAST, 0
+    for end, sum_of_all in zip(ends[::-1].tolist(), total[::-1].tolist(), strict=True):
+        last = order[: end + 1]
+        if sum_of_all > most or last.size == every.size:
+            continue
+        first = every.copy()
+        first[last] = False
+        yield first, float(np.exp(-exponent[last].sum() * (1 + 1e-9)))
+        most, tried = sum_of_all / _MUCH_LESS, tried + 1
+        if sum_of_all < _NEXT_TO_NOTHING or tried == _MOST_TRIED:
+            return
 
 
 def _in_memory(design: Design) -> Units | None:
