@@ -444,7 +444,9 @@ class _Search:
                 look_at(share(others[:, 0], needed))
         for one in boxes[:]:  # once more, with more others for the row of which least is left
             left = np.diagonal(one, axis1=1, axis2=2).reshape(units, -1, r).swapaxes(1, 2)[..., None]
-            look_at(_shared_by_size(others[:, 0], sizes / np.maximum(left, _LEAST_LEFT)))
+            behind = left.max(axis=1, keepdims=True) / np.maximum(left, _LEAST_LEFT)
+            for share in (_shared_by_size, _shared_evenly):
+                look_at(share(others[:, 0], (near + far) * behind**2))
         return np.concatenate([one.reshape(units, -1, r, r) for one in boxes], axis=1)
 
     def _flats(self, start: _Lines, shared: FloatArray) -> FloatArray:
