@@ -78,6 +78,8 @@ def _slack(findings: Findings) -> NoiseSlack | None:
     if not found or (findings.plan.data.only_guarantee and not findings.pricing.exact.any()):
         return _by_the_noise_alone(findings, limit)
     holds, share = not findings.not_shown, findings.plan.limits.text
+    if holds and findings.least.lower < limit:  # by bounds on guesses, which no factor was tried for
+        return None
     if findings.pricing.exact.any():
         if holds:
             return None

@@ -390,6 +390,8 @@ def linear_findings(
         exposure=exposure,
         lower=_lower(lowered, exposure, pricing),
         limit=limit,
+        right_at_most=0.0 if is_nonlinear(membership) else plan.limits.guessed_right,
+        limit_of_variance=lowered.prior.limit(plan.limits.without_guesses),
         attacks_claimed=not (pricing.by_count_rule or lowered.only_guarantee),
     )
 

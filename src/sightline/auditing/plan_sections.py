@@ -275,6 +275,11 @@ class Limits(Section):
         return max(self.known_to, self.guessed_right) > 0
 
     @property
+    def without_guesses(self) -> Self:
+        """The limits on what remains alone."""
+        return self.model_copy(update={"guessed_right": 0.0})
+
+    @property
     def text(self) -> str:
         """The limits in a few words.
 

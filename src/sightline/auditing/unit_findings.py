@@ -76,6 +76,10 @@ class LinearFindings:
     # Whether somebody below the limit is one of whom too much is seen; else that is only not excluded, since
     # rounded counts are bounded as if they were exact.
     attacks_claimed: bool = True
+    # A limit on guesses: whoever is guessed right no more often keeps it, even where less remains than would
+    # be enough by itself. The limit without it, which everyone has to keep besides.
+    right_at_most: float = 0.0
+    limit_of_variance: float = 0.0
 
     def __bool__(self) -> bool:
         """Whether something that is linear in the secret is published of a record that is not known."""
@@ -122,7 +126,11 @@ class LinearFindings:
         return self._less_than_limit(self.lower)
 
     def _less_than_limit(self, lower: FloatArray) -> BoolArray:
-        return np.asarray(lower < self.limit)
+        less = np.asarray(lower < self.limit)
+        if not self.right_at_most or not self.attacks_claimed or self.others.streamed or not less.any():
+            return less
+        kept = np.repeat(self.guesses.right <= self.right_at_most, self._k)
+        return np.asarray(np.where(kept, lower < self.limit_of_variance, less))
 
     @cached_property
     def visible(self) -> BoolArray:
