@@ -52,8 +52,9 @@ def without_multiplied_rows(query: exp.Query, schema: Schema, secret: str) -> tu
     SELECT b.town, SUM((b.x) * (SELECT COUNT(*) FROM data AS "matched lines" WHERE "matched lines".town = ...
     """
     found = False
-    # Elsewhere a number that a subquery counts is counted again for every row and every use of it.
-    for select in list(query.find_all(exp.Select)) if schema.dialect == "duckdb" else ():
+    if schema.dialect != "duckdb" or not has(query, exp.Join):
+        return query, found  # elsewhere a number of lines is counted again for every use of it
+    for select in list(query.find_all(exp.Select)):
         for other in _weighted(select, schema, secret):
             found = True
             if select is query:

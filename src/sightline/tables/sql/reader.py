@@ -495,6 +495,8 @@ def _partitions(
 
 def _embedded(node: exp.Expr, scope: Scope, numbers: dict[str, WindowColumn]) -> str:
     """A bound expression for our queries, with a column in place of every number of matched lines."""
+    if not has(node, exp.Select):
+        return embedded(node, scope.dialect)
     root = exp.Paren(this=node.copy())
     for select in list(root.find_all(exp.Select)):
         if not is_inside(select, exp.Select, exp.Exists, exp.In) and is_number_of_lines(select, DATA):
