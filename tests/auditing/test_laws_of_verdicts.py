@@ -205,6 +205,7 @@ FOUND = {
     "a search for lines ended before its minimum": [(7018, 402)],
     "a row of others could not move farther than the unit's own": [(9105, 6)],
     "others that no row needed by itself all served one row": [(9112, 301), (9104, 241)],
+    "of persons with several rows few answers were drawn, and margins were wide": [(9107, 475), (9108, 240)],
     "more noise on one number took another one that was told last with it": [(9118, 414)],
     "geometric noise kept small groups from being listed": [(7021, 499)],
     "which rows were exchanged depended on the noise": [(7026, 222)],

@@ -201,7 +201,7 @@ _STILL = 1e-7  # a move that is this small is none: it would count as one more r
 _SEEN = 1e11
 _SQUARES_OVERFLOW = 1e100
 # Of the game: of 107 units 1 in 100 is left more than a hundredth below what 1,500 small steps find.
-_ROUNDS, _STEP, _SMALLER_AFTER = 150, 4.0, 10
+_ROUNDS, _STEP, _SMALLER_AFTER = 250, 4.0, 10
 
 
 def with_lines(design: Design, lower: FloatArray, upper: FloatArray) -> FloatArray:

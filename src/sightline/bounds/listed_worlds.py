@@ -30,9 +30,9 @@ from sightline.units.unit_block import BoolArray
 from sightline.values import frozen
 
 _MOST_MEMBERS, _MOST_STATES = 64, 1 << 16  # rows, and states, of components that are listed
-# Different components, and different answers × draws of one, about 0.2 s, and of all. Each is drawn as if it
+# Different components, and different answers × draws of one, about 0.4 s, and of all. Each is drawn as if it
 # were alone, so that strangers change nothing but who is beyond the last of these.
-_MOST_COMPONENTS, _MOST_DRAWN, _DRAWN_IN_ALL = 64, 8.2e6, 4e7
+_MOST_COMPONENTS, _MOST_DRAWN, _DRAWN_IN_ALL = 64, 1.64e7, 4e7
 _MOST_DRAWS, _LEAST_DRAWS = 20_000, 300
 _FEW_ROWS = 8  # of a person
 
