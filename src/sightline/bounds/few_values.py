@@ -199,7 +199,7 @@ class FewValues:
         """The same by moves of several rows, of persons with few rows: those with the least ends first.
 
         All of them below the limit, and a few more; or, if only the least end is asked for, as many as it
-        takes until the least is of one who was looked at, or one of them stays below the limit.
+        takes until the least is of one who was looked at.
         """
         lower, now = np.zeros((len(self.kinds), len(self.asked))), low.copy()
         sizes = np.where(self.kinds >= 0, self.times, 0).sum(axis=1)
@@ -212,8 +212,7 @@ class FewValues:
             some = order[start : start + step]
             lower[some] = self._by_moves(some, sizes)[some] * self.share
             now[some] = np.maximum(now[some], lower[some].min(axis=1))
-            looked_at = now[order[: start + step]].min()
-            if least and (looked_at <= now.min() or looked_at < limit):
+            if least and now[order[: start + step]].min() <= now.min():
                 break
         return lower
 
