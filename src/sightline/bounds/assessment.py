@@ -51,8 +51,6 @@ from sightline.values import frozen
 # Of dense tables with so many entries, weights of their own cost twice the time of everything else: they are
 # left out where precisions differ by no more than this factor.
 _LARGE_TABLE, _NEARLY_EVEN = 1 << 18, 1.02
-# Where a bracket that keeps the limit is closed up to this share, nothing sharper is looked for.
-_CLOSED = 1e-3
 ATTACKS = ("linear", "rounded", "posterior")  # whose risk an upper end is
 _ENDS = ("lower", "by", "rounded", "posterior")
 
@@ -432,12 +430,9 @@ def _all_rows(design: Design, asked: _Asked) -> UnitExposure:
 def of_few_values(found: UnitExposure, *, limit: float = np.inf, least: bool = False) -> UnitExposure:
     """Lower ends of units with few values a row, improved where brackets are wide, by all genies at once and
     by listed worlds; and the upper ends that these give.
-
-    Of units that keep the limit only those whose brackets are far from closed.
     """
     design, lower, upper = found.design, found.lower, found.upper
-    narrow = np.where(lower >= limit, _CLOSED, NOTICEABLE)
-    wide = np.any(upper > lower * (1 + narrow), axis=1)
+    wide = np.any(upper > lower * (1 + NOTICEABLE), axis=1)
     few = FewValues.of_design(design) if wide.any() else None
     if few is None:
         return replace(found, posterior=upper)
