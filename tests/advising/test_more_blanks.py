@@ -137,9 +137,9 @@ def test_with_the_advice_the_rule_k_of_the_shipped_discharges_holds_through_diff
     plan = tomllib.loads(path.read_text(encoding="utf-8"))
     plan["data"]["source"] = str(path.parent / "discharges.csv")
     for name in change.action.removeprefix('Withhold "').removesuffix('"').split('", "'):
-        release, label, key = name.split(": ")
+        release, key = name.split(": ")
         (one,) = (own for own in plan["release"] if own["name"] == release)
-        one.setdefault("withhold", []).append([*key.split(", "), label.partition(" by ")[0]])
+        one.setdefault("withhold", []).append(key.split(", "))
     after = sl.audit(plan, verdict_only=True)
     assert after.certain is not None
     assert (after.certain.people, after.certain.undecided) == (0, 0)

@@ -172,8 +172,8 @@ class Ceilings:
 
     def quick(self, kept: IndexArray) -> tuple[float, FloatArray]:
         """A quick audit if some cells are kept: the least lower end, and how much the best attack on the
-        record that keeps least uses each cell. Of persons with one row and no category: of few values the
-        audit may know more.
+        record that keeps least uses each cell. Of persons with one row and no category: of few values, or
+        where some numbers are told last, the audit may know more.
         """
         linear, (incidence, marks) = self.task.linear, self._rows
         rows = np.flatnonzero(self.published_with(kept)[linear.cells])

@@ -384,7 +384,7 @@ class _Search:
 
     def _weights(self, lines: _Lines) -> FloatArray:
         """Lines × columns: the penalties with which a line stays where it leaves most."""
-        by_moves, by_information = lines.slopes(self._seen(lines))
+        by_moves, by_information = lines.slopes(np.minimum(self._seen(lines), _SEEN))
         weights = np.maximum(by_moves, 1e-300) / np.maximum(2 * by_information, 1e-300)[:, None]
         return np.asarray(weights / (1 + np.abs(lines.moves)))
 
