@@ -227,14 +227,6 @@ class TestRefusedData:
         with pytest.raises(InvalidPlan, match=r"at most 2 rows per record.*got 3 rows"):
             asked(engine, "SELECT AVG(s) FROM data", most_rows=2)
 
-    def test_a_lookup_that_repeats_rows(self, make: Make) -> None:
-        engine = make(
-            "SELECT i AS r, i % 2 AS g, 1.0 AS s FROM range(4) AS t(i)",
-            areas="SELECT * FROM (VALUES (0), (0)) AS t(g)",
-        )
-        with pytest.raises(InvalidPlan, match=r'at most one row of "areas".*got 6 rows where data has 4'):
-            asked(engine, "SELECT AVG(s) FROM data JOIN areas USING (g)", tables=["areas"])
-
     def test_a_group_for_every_row_of_a_large_table(
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:

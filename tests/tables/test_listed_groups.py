@@ -69,7 +69,9 @@ def test_a_number_above_a_threshold(tmp_path: Path) -> None:
     assert names(result) == [("groups", 5)]
     accepted = audited(tmp_path, values, sql, "groups", bounds=[0, 10])
     assert accepted.verdict.status is VerdictStatus.PASSED
-    assert "The plan accepts: 5 groups can be seen to hold somebody" in accepted.verdict.text
+    assert (
+        "The plan accepts: 5 groups show whether anybody in them has a certain value" in accepted.verdict.text
+    )
 
 
 @pytest.mark.slow

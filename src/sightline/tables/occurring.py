@@ -131,7 +131,9 @@ def _spread(engine: Engine, rows: Rows | _Levels, value: str, subject: Subject, 
     )
     least, most = float(answer["least"][0]), float(answer["most"][0])
     whole = [power for place, power in enumerate(_STEPS) if not int(answer[f"n{place}"][0])]
-    low, high, counts = _bins(engine, rows, value, (least, most))
+    # Rows of a person may repeat a value, which chance drew once.
+    several = isinstance(rows, Rows) and subject.most_rows > 1
+    low, high, counts, drawn = _bins(engine, rows, value, (least, most), once=several)
     few = few_values(engine, rows, subject, present=present)
     return Occurring(
         low=low,
@@ -140,7 +142,7 @@ def _spread(engine: Engine, rows: Rows | _Levels, value: str, subject: Subject, 
         step=_step(whole, coarse=present > _BY_CHANCE and most > least),
         few=few if few or isfinite(subject.known_within) else _narrow_clusters(low, high, counts),
         whole=not int(answer["fractions"][0]),
-        clusters=clusters(low, high, counts),
+        clusters=clusters(low, high, drawn),
     )
 
 
@@ -173,18 +175,22 @@ def _repeating(engine: Engine, rows: Rows, subject: Subject, present: int) -> st
 
 
 def _bins(
-    engine: Engine, rows: Rows | _Levels, value: str, ends: tuple[float, float]
-) -> tuple[FloatArray, FloatArray, IndexArray]:
-    """Bins between the least and the greatest value: the ends of the values in each, and its rows."""
+    engine: Engine, rows: Rows | _Levels, value: str, ends: tuple[float, float], *, once: bool
+) -> tuple[FloatArray, FloatArray, IndexArray, IndexArray]:
+    """Bins between the least and the greatest value: the ends of the values in each, its rows, and these with
+    equal values counted ``once``.
+    """
     width = (ends[1] - ends[0]) / _BINS
     bin_of = f"LEAST(FLOOR((v - {ends[0]!r}) / {width!r}), {_BINS - 1})" if width > 0 else "0"
     binned = f"SELECT {bin_of} AS b, v FROM (SELECT {value} AS v FROM {rows.source()}) AS listed"
+    drawn = "COUNT(DISTINCT v)" if once else "COUNT(*)"
     answer = engine.fetch(
-        f"SELECT b, MIN(v) AS low, MAX(v) AS high, COUNT(*) AS c FROM ({binned}) AS binned "
+        f"SELECT b, MIN(v) AS low, MAX(v) AS high, COUNT(*) AS c, {drawn} AS d FROM ({binned}) AS binned "
         "GROUP BY b ORDER BY b"
     )
     low, high = (np.asarray(answer[name], dtype=np.float64) for name in ("low", "high"))
-    return low, high, np.asarray(answer["c"], dtype=np.intp)
+    counts, rows_drawn = (np.asarray(answer[name], dtype=np.intp) for name in ("c", "d"))
+    return low, high, counts, rows_drawn
 
 
 def _narrow_clusters(low: FloatArray, high: FloatArray, counts: IndexArray) -> int:
