@@ -217,7 +217,7 @@ WORDS: dict[str, Callable[..., str]] = {
     WhyUntried.NO_COARSER_KEY: lambda: (
         "nothing coarser to group by was found; [data] public may name columns"
     ),
-    WhyUntried.REFUSED: lambda: "the plan with other groups is refused",
+    WhyUntried.REFUSED: lambda: "the plan with other groups could not be audited",
     WhyUntried.CATEGORIES: lambda: "tried only where the secret is a number, or a yes or no",
     WhyUntried.QUESTIONS: lambda: "the plan also publishes answers to yes-or-no questions",
     WhyUntried.EXACT: lambda: "some numbers have no noise",
