@@ -11,8 +11,11 @@ import duckdb
 import pytest
 
 import sightline as sl
+from sightline.auditing import work
 from sightline.auditing.plan import Plan
+from sightline.auditing.result import VerdictStatus
 from sightline.auditing.session import opened
+from sightline.ledger.book import Ledger
 
 COUNTIES, RACES, HISPANIC = "ns", "wba", "yn"
 
@@ -165,3 +168,47 @@ def test_a_plan_is_written_as_it_is_read(folder: Path) -> None:
     again = Plan.model_validate(about.model_dump(mode="json", by_alias=True))
     assert again == about
     assert again.data.parts == ("race", "hispanic", "adult")
+
+
+TWICE = [
+    "SELECT race, hispanic, adult, COUNT(*) FROM data GROUP BY ALL",
+    "SELECT race, hispanic, adult, COUNT(*) FROM data WHERE id <> 7 GROUP BY ALL",
+]
+
+
+@pytest.mark.slow
+def test_whoever_two_tables_differ_by_passes_no_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        created(connection, drawn(1))
+    content = plan(tmp_path, "")
+    content["release"] = [
+        {"name": f"table {place}", "sql": sql, "noise_stddev": 0.01} for place, sql in enumerate(TWICE)
+    ]
+    accept = ["groups", "homogeneous"]
+    content["limits"] |= {"accept": accept}
+    values = "[['w', 'b', 'a'], ['y', 'n'], [true, false]]"
+    (tmp_path / "head.toml").write_text(
+        f"data = {{ source = '{content['data']['source']}', record = 'id', categories = {values}, "
+        "secret = ['race', 'hispanic', 'adult'], public = ['county', 'size'] }\n"
+        f"privacy = {{ delta = 1e-5 }}\nlimits = {{ remaining_uncertainty = '10%', accept = {accept} }}\n"
+    )
+    ledger = Ledger.start(tmp_path / "ledger", head=tmp_path / "head.toml", values="one")
+    added = [ledger.add(release)[0].result for release in content["release"]]
+    results = [sl.audit(content), added[-1]]
+    monkeypatch.setattr(work, "_PER_SIGNATURE", 1e18)  # as if it were too large for memory
+    results.append(sl.audit(content))
+    for result in results:
+        assert result.verdict.status is VerdictStatus.FAILED
+        assert result.verdict.below_limit == 1
+        least = result.least_remaining_uncertainty
+        assert least is not None
+        assert least.upper < 1e-3
+
+
+def test_an_empty_table_is_one_line(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as connection:
+        connection.execute("CREATE TABLE data (id INTEGER, county VARCHAR, race VARCHAR, hispanic VARCHAR)")
+        connection.execute("ALTER TABLE data ADD COLUMN adult BOOLEAN")
+        connection.execute("ALTER TABLE data ADD COLUMN size INTEGER")
+    with pytest.raises(sl.SightlineError, match="got an empty table"):
+        sl.audit(plan(tmp_path, READ[0]))

@@ -49,8 +49,11 @@ def tabulate(node: exp.Expr, points: Sequence[str], *, type_name: str, dialect: 
 def type_of(name: str, *, dialect: str, ask: Ask) -> str:
     """The engine's type of a column of ``data``; its name is quoted as the dialect wants it."""
     text = f"CAST(PG_TYPEOF({name}) AS TEXT)" if dialect == "postgres" else f"TYPEOF({name})"
-    found = str(ask(f"SELECT {text} AS t FROM {DATA} LIMIT 1")["t"][0])
-    return "bpchar" if found == "character" else found  # a cast to Postgres' character keeps one letter
+    answer = ask(f"SELECT {text} AS t FROM {DATA} LIMIT 1")["t"]
+    if not len(answer):  # of an empty table, the type of a NULL
+        answer = ask(f"SELECT {text} AS t FROM (SELECT 1 AS one_line) AS o LEFT JOIN {DATA} ON 1 = 1")["t"]
+    type_name = str(answer[0])
+    return "bpchar" if type_name == "character" else type_name  # Postgres' character keeps one letter
 
 
 def is_whole(type_name: str) -> bool:
